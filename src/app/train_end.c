@@ -134,7 +134,8 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
     progress_say(&run->progress, "model: %s/" MODEL_NAME "  sha256 %.12s...\n", run->folder.path, sha256);
     if (state_models(run->memory.config) > 1)
-        progress_say(&run->progress, "that is cluster %u, of most clients; all are %s/cluster-0.safetensors to %u\n",
+        progress_say(&run->progress,
+                     "that is cluster %u, which most clients trained last; all are %s/cluster-0.safetensors to %u\n",
                      run->memory.control->cluster, run->folder.path, state_models(run->memory.config) - 1);
     print_best(run);
     train_say_how_to_continue(run);

@@ -97,7 +97,11 @@ class NewClients(RunCase):
                                   (["--new-clients", "0.5", "--clients-per-round", "6"], "there are only 5 clients beside the new ones"),
                                   (["--new-clients", "0.5", "--algorithm", "ssgd"], "only used with an --algorithm with rounds"),
                                   (["--new-clients", "0.5", "--algorithm", "fltrust"], "its server trains on samples of all clients"),
-                                  (["--new-clients", "0.5", "--drift", "classes"], "take labels or pixels")):
+                                  (["--new-clients", "0.5", "--drift", "classes"], "take labels or pixels"),
+                                  (["--new-clients", "5-9", "--without", "0-4", "--algorithm", "fedbuff"],
+                                   "those are all clients that are not new, and schedule buffered waits for one; leave one in"),
+                                  (["--new-clients", "2,5-7", "--attackers", "5-6", "--attack", "sign-flip"],
+                                   "all of them are new clients (--new-clients 2,5-7), which never train; name others")):
             with self.subTest(options):
                 self.assertIn(sentence, self.one("refused", "--data", "ten", *options, code=64)[1])
         _, err = self.one("trained-on", "--data", "ten", "--client-test", "0", "--partition", "iid", "--clients", "10", "--new-clients", "0.2", "--finetune-epochs", "1")

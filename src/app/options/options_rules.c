@@ -85,6 +85,38 @@ Status options_read_world(Options *options, Error *err) {
     return STATUS_OK;
 }
 
+Status options_choose_new(uint8_t *chosen, const Options *options, Error *err) {
+    const RngKey key = rng_key(options->seed, RNG_NEWCOMERS, 0, 0, 0);
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    if (client_choose(chosen, options->new_clients, (uint32_t)options->clients, key, &why) == STATUS_OK)
+        return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "new-clients"), why.message);
+}
+
+// Attackers that are all new clients would be an attack that never happens.
+static Status check_attackers_train(const Options *options, Error *err) {
+    const size_t clients = (size_t)options->clients;
+    char name[OPTION_NAMED_BYTES];
+    bool attacks = false;
+    if (!options->new_clients[0]) return STATUS_OK;
+    uint8_t *attackers = calloc(clients, 1), *newcomers = calloc(clients, 1);
+    Status status = STATUS_OK;
+    if (!attackers || !newcomers) status = fail(err, STATUS_OS, "no memory for a list of %zu clients", clients);
+    if (status == STATUS_OK) status = options_choose_new(newcomers, options, err);
+    if (status == STATUS_OK)
+        status = attack_choose(attackers, options->attackers, (uint32_t)clients, options->seed, err);
+    for (size_t client = 0; client < clients && status == STATUS_OK; client++)
+        attacks |= attackers[client] && !newcomers[client];
+    free(attackers);
+    free(newcomers);
+    if (status != STATUS_OK || attacks) return status;
+    return fail(err, STATUS_USAGE,
+                "%s %.60s: all of them are new clients (--new-clients %.60s), which never train; "
+                "name others",
+                options_named(name, options, "attackers"), options->attackers, options->new_clients);
+}
+
 static Status check_attack(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     Error why;
@@ -93,19 +125,10 @@ static Status check_attack(const Options *options, Error *err) {
     if (attack->row == ATTACK_BACKDOOR && attack->number[BACKDOOR_FRACTION] > 0 && attack_marked(attack, batch) == 0)
         return fail(err, STATUS_USAGE, "%s %s: fraction=%g marks none of the %u samples of a batch; raise it",
                     options_named(name, options, "attack"), options->attack, attack->number[BACKDOOR_FRACTION], batch);
-    if (attack->row != ATTACK_NONE &&
-        attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
+    if (attack->row == ATTACK_NONE) return STATUS_OK;
+    if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
-    return STATUS_OK;
-}
-
-Status options_choose_new(uint8_t *chosen, const Options *options, Error *err) {
-    const RngKey key = rng_key(options->seed, RNG_NEWCOMERS, 0, 0, 0);
-    char name[OPTION_NAMED_BYTES];
-    Error why;
-    if (client_choose(chosen, options->new_clients, (uint32_t)options->clients, key, &why) == STATUS_OK)
-        return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "new-clients"), why.message);
+    return check_attackers_train(options, err);
 }
 
 Status options_count_population(Options *options, Error *err) {
@@ -132,14 +155,17 @@ static Status check_without(const Options *options, Error *err) {
     if (!absent) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
     const bool is_list = client_list(absent, options->without, clients),
                buffers = options_algorithm(options).engine->buffers;
+    const Status status = is_list && options->new_clients[0] ? options_choose_new(absent, options, err) : STATUS_OK;
     const bool is_all = is_list && !memchr(absent, 0, clients);
     free(absent);
+    TRY(status);
     if (!is_list)
         return fail(err, STATUS_USAGE, "%s %.60s: needs clients from 0 to %u: 3,7 or 3-7",
                     options_named(name, options, "without"), options->without, clients - 1);
     if (!is_all || !buffers) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %.60s: those are all clients, and schedule buffered waits for one; leave one in",
-                options_named(name, options, "without"), options->without);
+    return fail(
+        err, STATUS_USAGE, "%s %.60s: those are all clients%s, and schedule buffered waits for one; leave one in",
+        options_named(name, options, "without"), options->without, options->new_clients[0] ? " that are not new" : "");
 }
 
 // Returns K: as given, or from the wanted staleness, or as in the paper.
