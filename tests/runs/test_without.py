@@ -83,7 +83,7 @@ class Without(RunCase):
     def test_without_all_clients_the_model_stays_as_it_began(self):
         self.one("none", "--without", "0-7")
         self.assertEqual(len(set(self.bits("none"))), 1)
-        self.assertIn("those are all clients", self.one("late", "--without", "0-7", "--algorithm", "fedasync", "--device", "cpu", code=64))
+        self.assertIn("would wait for ever: 0 clients can arrive, and it needs 1; leave more in", self.one("late", "--without", "0-7", "--algorithm", "fedasync", "--device", "cpu", code=64))
 
     @unittest.skipIf(ON_CARD, "refused before a device is found")
     def test_what_is_no_client_and_what_says_itself_who_arrives_is_refused(self):
@@ -91,6 +91,9 @@ class Without(RunCase):
                                   (["--without", "5-3"], "--without 5-3: needs clients from 0 to 7"),
                                   (["--without", "1,"], "--without 1,: needs clients from 0 to 7"),
                                   (["--without", "1", "--algorithm", "fedbuff", "--clock", "real"], "take --clock simulated"),
+                                  (["--without", "0-5", "--algorithm", "fedbuff K=4 twice=no", "--clients-per-round", "6"],
+                                   "2 clients can arrive, and it needs 4; leave more in, lower K, or take twice=yes"),
+                                  (["--drop-out", "1", "--algorithm", "fedbuff"], "--drop-out 1: no client would arrive, and schedule buffered waits for one"),
                                   (["--without", "1", "--sampling", "power-of-choice by=last"], "take by=data")):
             with self.subTest(options):
                 self.assertIn(sentence, self.one("refused", *options, code=64))

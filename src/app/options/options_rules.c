@@ -146,26 +146,39 @@ Status options_count_population(Options *options, Error *err) {
                 options_named(name, options, "new-clients"), options->new_clients, options->clients);
 }
 
-// Without any client a run in rounds is one whose model stays as it began; a buffered one would wait for ever.
-static Status check_without(const Options *options, Error *err) {
-    const uint32_t clients = (uint32_t)options->clients;
+// How many clients have to arrive for a run in rounds to go on: without any its model stays as it began. A buffered one
+// waits for its next update, which with twice=no is of a client that is not yet among the K.
+static uint32_t needed_clients(const Options *options) {
+    const double *number = options->recipe.schedule.number;
+    if (!options_algorithm(options).engine->buffers) return 0;
+    return number[BUFFERED_TWICE] == TWICE_NO ? (uint32_t)number[BUFFERED_K] : 1;
+}
+
+static Status check_arrivals(const Options *options, Error *err) {
+    const uint32_t clients = (uint32_t)options->clients, needed = needed_clients(options);
+    uint32_t arriving = 0;
     char name[OPTION_NAMED_BYTES];
+    if (options->world.drop_out >= 1 && needed > 0)
+        return fail(err, STATUS_USAGE, "%s %g: no client would arrive, and schedule buffered waits for one; lower it",
+                    options_named(name, options, "drop-out"), options->world.drop_out);
     if (!options->without[0]) return STATUS_OK;
     uint8_t *absent = calloc(clients, 1);
     if (!absent) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    const bool is_list = client_list(absent, options->without, clients),
-               buffers = options_algorithm(options).engine->buffers;
+    const bool is_list = client_list(absent, options->without, clients);
     const Status status = is_list && options->new_clients[0] ? options_choose_new(absent, options, err) : STATUS_OK;
-    const bool is_all = is_list && !memchr(absent, 0, clients);
+    for (uint32_t client = 0; client < clients; client++)
+        arriving += !absent[client];
     free(absent);
     TRY(status);
     if (!is_list)
         return fail(err, STATUS_USAGE, "%s %.60s: needs clients from 0 to %u: 3,7 or 3-7",
                     options_named(name, options, "without"), options->without, clients - 1);
-    if (!is_all || !buffers) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE, "%s %.60s: those are all clients%s, and schedule buffered waits for one; leave one in",
-        options_named(name, options, "without"), options->without, options->new_clients[0] ? " that are not new" : "");
+    if (arriving >= needed) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs "
+                "%u; leave more in%s",
+                options_named(name, options, "without"), options->without, arriving, arriving == 1 ? "" : "s", needed,
+                needed > 1 ? ", lower K, or take twice=yes" : "");
 }
 
 // Returns K: as given, or from the wanted staleness, or as in the paper.
@@ -232,5 +245,5 @@ Status options_resolve_rules(Options *options, Error *err) {
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
     TRY(check_attack(options, err));
-    return check_without(options, err);
+    return check_arrivals(options, err);
 }
