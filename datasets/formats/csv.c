@@ -305,7 +305,7 @@ static Status csv_tell(DatasetTeller *tell, void *to, const char *place, const F
 const DatasetFormat csv_format = {
     .name = "CSV", .files = "train.csv", .settings = SETTINGS_OF_TABLES | SETTINGS_OF_SPLIT | SETTINGS_OF_SAMPLES | 1 << SETTING_CLASSES,
     .is_here = csv_is_here, .find = csv_find, .read = csv_read, .tell = csv_tell,
-    .help = "a file .csv or .tsv (or packed: .csv.gz), a share of whose rows is for tests, or a folder with train.csv and test.csv, whose "
+    .help = "a file .csv or .tsv (or packed: .csv.gz), a share of whose rows is for tests, or a folder with train.csv and test.csv (or .csv.gz), whose "
             "first lines name the same columns. One column is label (classes: names or whole numbers, numbered by their sorted values) or "
             "target (numbers, for the squared loss), one may be client (for --partition natural-id), all others are a sample's numbers; "
             "settings after the place name other columns: --data \"iris.csv label=species\". Columns are separated by , ; | or tabs, and "

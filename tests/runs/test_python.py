@@ -140,7 +140,9 @@ class Python(unittest.TestCase):
             self.assertIn(f"batch-size: {of['batch_size']}\n", run.config)
             self.assertRegex(run.config, r"attackers: .?1,3")  # no two values of a sweep
             self.assertEqual(len(run.rows("round")), 2)
-        self.assertRaisesRegex(sounder.Error, "'1,3' means several values", sounder.sweep, self.path("no"), {"attackers": ["1,3"]})
+        self.assertRaisesRegex(sounder.Error, "'0.1,0.2' means several values", sounder.sweep, self.path("no"), {"lr": ["0.1,0.2"]})
+        lists = sounder.sweep(self.path("lists"), {"attackers": ["1,3", "2"]}, data=self.data(), parallel=1, **{**QUICK, "attack": "sign-flip"})
+        self.assertEqual([of["attackers"] for of, _ in lists], ["1,3", 2])
         with self.assertRaisesRegex(sounder.Error, "rounds.*0") as refused:
             sounder.sweep(self.path("no"), {"rounds": [0, 1]}, data=self.data())
         self.assertEqual(refused.exception.code, 64)

@@ -42,6 +42,9 @@ def resume(out, **options):
     return Run(out, ["train", f"--resume={os.fspath(out)}", *_arguments(options)]).wait()
 
 
+_LISTS = "attackers", "class_weights", "client_weights", "freeze", "without"  # options whose values may be lists
+
+
 def sweep(out, grid, **options):
     """Trains with every combination of the grid's values, {"alpha": [0.1, 1], "seed": range(3)}, as many runs side by side as
     cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
@@ -53,11 +56,13 @@ def sweep(out, grid, **options):
         # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
         pairs = [pair for value in values for pair in (_programs({name: value}) or {"trainer_option": " "}).items()]
         values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
-        for value in values:
+        if name in _LISTS:  # a semicolon ends a list
+            values = [f"{value};" if "," in value else value for value in values]
+        for value in () if name in _LISTS else values:
             if any(letter in value for letter in "{}") or ("," in value and " " not in value):
                 raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
         words += [f"--{option.replace('_', '-')}={value}" for value in values]
-        single[name] = option, values[0] if len(values) == 1 else None
+        single[name] = option, values[0].rstrip(";") if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
         json.dump({name.replace("_", "-"): _word(name, value) for name, value in _programs(options).items() if value is not None}, file)
         file.flush()
