@@ -5,7 +5,7 @@ Usage: test_dp_sgd.py PATH_OF_SOUNDER [unittest arguments]
 """
 import json, os, re, signal, statistics, sys, unittest
 
-from runs import RunCase, children_of
+from runs import RunCase, children_of, merged
 
 DATA = ["--data", "synthetic:1x8x8:600:100", "--model", "linear 16; relu; linear classes", "--clients", "6", "--device", "cpu"]
 UNEVEN = [*DATA, "--partition", "size sizes=10,40,50,100,150,250", "--batch-size", "20", "--local-epochs", "2", "--lr", "0.2"]
@@ -74,6 +74,15 @@ class DpSgd(RunCase):
         _, err = self.train("--resume", "part", "--dp-sgd", "clip=1 noise=2", "--rounds", "7", code=64)
         self.assertIn("--dp-sgd", err)
         self.call("replay", "whole", "--round", "2", "--client", str([line for line in self.metrics("whole") if line["type"] == "client" and line["round"] == 2][0]["client"]))
+
+    def test_a_round_whose_step_draws_no_sample_says_so_and_still_moves_the_model(self):
+        options = merged(*UNEVEN, *PRIVATE, "--algorithm", "local-sgd steps=1", "--batch-size", "1", "--clients-per-round", "1", "--rounds", "8")
+        out, _ = self.train(*options, "--out", "empty")
+        empty = [line["round"] for line in self.rounds("empty") if line["samples"] == 0]
+        self.assertTrue(empty)
+        self.assertEqual(out.count("no sample was drawn"), len(empty))
+        self.assertNotIn("nobody arrived", out)
+        self.assertEqual(len(set(self.bits("empty"))), 8)
 
     def test_frozen_tensors_get_no_noise(self):
         self.train(*UNEVEN, *PRIVATE, "--freeze", "fc1*", "--rounds", "2", "--quiet", "--out", "frozen")

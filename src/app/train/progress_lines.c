@@ -121,6 +121,8 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
     char tested[TEST_BYTES], rest[192] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
     if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
+    if (report->samples == 0 && report->cohort->jobs > 0) // of private steps, whose updates are noise then
+        snprintf(trained, sizeof trained, "no sample was drawn");
     describe_test(tested, test, figure);
     if (report->synchronising_seconds > 0)
         snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
