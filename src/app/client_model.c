@@ -38,7 +38,7 @@ Status client_model_open(ClientModel *self, const char *folder, uint32_t client,
     if (access(config, R_OK) != 0)
         return fail_errno(err, STATUS_NOINPUT, "--client %u: needs the folder of a run, and %.200s has no config.yaml",
                           client, folder);
-    TRY(reopened_run_open(&self->run, folder, "it has no model of a client's", err));
+    TRY(reopened_run_open(&self->run, folder, folder, "it has no model of a client's", err));
     const uint32_t clients = self->run.memory.config->clients;
     if (client >= clients)
         return fail(err, STATUS_USAGE, "--client %u: %.200s has clients from 0 to %u", client, folder, clients - 1);

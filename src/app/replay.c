@@ -154,23 +154,10 @@ static void note_step(void *context, double loss) {
     if (self->steps < self->capacity) self->losses[self->steps++] = loss;
 }
 
-// Another program gives other bits by intention.
-static Status check_trainer(const Replay *self, Error *err) {
-    char files[HASH_TEXT_BYTES];
-    const char *noted = json_string_value(json_object_get(self->start, "trainer_xxh3"));
-    if (!self->run.options.trainer[0] || !noted) return STATUS_OK;
-    write_hash(files, self->run.net.files_hash);
-    if (strcmp(noted, files) == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
-                self->options.run, noted, files);
-}
-
 // Creates the run's shared memory for one process, with the model at the beginning of the round.
 static Status set_up(Replay *self, Error *err) {
     uint32_t round;
-    TRY(reopened_run_open(&self->run, self->folder.path, "there is nothing to replay", err));
-    TRY(check_trainer(self, err));
+    TRY(reopened_run_open(&self->run, self->folder.path, self->options.run, "there is nothing to replay", err));
     if (self->options.round == 1) return STATUS_OK;
     TRY(reopened_run_restore(&self->run, &round, err));
     rounds_go_on(&self->run.memory, (uint32_t)self->options.round);

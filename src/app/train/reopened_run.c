@@ -1,18 +1,23 @@
 #include "reopened_run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "app/options/option_table.h"
 #include "nn/kernels.h"
 
-static Status read_net(ReopenedRun *run, Error *err) {
-    Options *options = &run->options;
-    return options->trainer[0]
-               ? run_read_trainer(&run->spec, &run->net, run->about.text, options, &run->memory, NULL, err)
-               : run_read_model(&run->spec, run->about.text, options, &run->memory.data, err);
+// Another program gives other bits by intention.
+static Status read_trainer(ReopenedRun *run, const char *name, Error *err) {
+    char files[HASH_TEXT_BYTES];
+    TRY(run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, NULL, err));
+    write_hash(files, run->net.files_hash);
+    if (!run->past.trainer[0] || strcmp(run->past.trainer, files) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back", name,
+                run->past.trainer, files);
 }
 
-Status reopened_run_open(ReopenedRun *run, const char *folder, const char *what, Error *err) {
+Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name, const char *what, Error *err) {
     Options *options = &run->options;
     DatasetSource source;
     const RunDevice device = {0};
@@ -21,7 +26,7 @@ Status reopened_run_open(ReopenedRun *run, const char *folder, const char *what,
     snprintf(options->resume, sizeof options->resume, "%s", folder);
     TRY(run_read_saved_options(options, &run->past, err));
     if (options_algorithm(options).engine->whole_cohort)
-        return fail(err, STATUS_USAGE, "%.200s: no client of --algorithm %.60s trains on its own; %s", folder,
+        return fail(err, STATUS_USAGE, "%.200s: no client of --algorithm %.60s trains on its own; %s", name,
                     options->algorithm, what);
     options->device = DEVICE_CPU;
     options->workers = 1;
@@ -30,7 +35,8 @@ Status reopened_run_open(ReopenedRun *run, const char *folder, const char *what,
     TRY(options_resolve(options, err));
     TRY(run_load_data(&run->memory, &source, NULL, options, err));
     run->has_data = true;
-    TRY(read_net(run, err));
+    TRY(options->trainer[0] ? read_trainer(run, name, err)
+                            : run_read_model(&run->spec, run->about.text, options, &run->memory.data, err));
     TRY(run_folder_open(&run->folder, folder, err));
     const TrainerNet *net = options->trainer[0] ? &run->net : NULL;
     return run_create_memory(&run->memory, options, &run->spec, net, &run->about, &device, &run->folder, &nodes, err);
