@@ -113,10 +113,14 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
     TRY(check_readers(spec, err));
     const Shape shape = spec->layers[spec->layer_count - 1].out;
     if (shape.channels == classes && shape.rows == 1 && shape.columns == 1) return STATUS_OK;
+    char part[96] = "";
+    if (shape.channels > classes && shape.rows == 1 && shape.columns == 1) // the data may be a part of a larger set
+        snprintf(part, sizeof part, ", or say that there are %d by classes=%d in --data (help data)", shape.channels,
+                 shape.channels);
     fail(err, STATUS_USAGE,
-         LAYER_FORMAT "the last layer gives %d x %d x %d values, but there %s %d class%s; end with \"linear %d\"",
+         LAYER_FORMAT "the last layer gives %d x %d x %d values, but there %s %d class%s; end with \"linear %d\"%s",
          LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes == 1 ? "is" : "are", classes,
-         classes == 1 ? "" : "es", classes);
+         classes == 1 ? "" : "es", classes, part);
     layer_text_sketch(&of, NULL, err);
     return STATUS_USAGE;
 }

@@ -29,7 +29,8 @@ static const struct {
     {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
     {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES [each] [nobias]\""},
     {"mean",
-     "layer 1 (\"mean\"): the last layer gives 28 x 1 x 1 values, but there are 10 classes; end with \"linear 10\""},
+     "layer 1 (\"mean\"): the last layer gives 28 x 1 x 1 values, but there are 10 classes; end with \"linear 10\", "
+     "or say that there are 28 by classes=28 in --data (help data)"},
     {"conv 4 3; last", "layer 2 (\"last\"): it takes a sequence, 1 x steps x values, not 4 x 26 x 26; put it behind an "
                        "embedding, an lstm, an attention, or images of one channel"},
     {"conv 4 3; chunk 1 3", "layer 2 (\"chunk 1 3\"): 3 parts do not divide the 4 channels; give a number that does"},
@@ -115,7 +116,8 @@ static const struct {
      "kernel or more padding; images that are stored in one row get their rows and columns by shape=1x28x28 in "
      "--data (help data)"},
     {"linear 10; relu; linear 11", "layer 3 (\"linear 11\"): the last layer gives 11 x 1 x 1 values, but there are 10 "
-                                   "classes; end with \"linear 10\""},
+                                   "classes; end with \"linear 10\", or say that there are 11 by classes=11 in "
+                                   "--data (help data)"},
     {"conv 10 5", "layer 1 (\"conv 10 5\"): the last layer gives 10 x 24 x 24 values, but there are 10 classes; end "
                   "with \"linear 10\""},
     {"conv 1000000 3", "layer 1 (\"conv 1000000 3\"): a sample would have more than 268435456 values here; make the "
