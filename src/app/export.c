@@ -155,7 +155,8 @@ static const struct {
     {TRAIT_PERSONAL, "a part of the model stays with each client, and is not in what it hands in"},
 };
 
-static Status check(const Export *self, const Spec *spec, Error *err) {
+// Before the data are read: a run of a program's net has no --model that would fit them.
+static Status check_options(const Export *self, Error *err) {
     const Options *options = &self->training;
     Traits traits;
     options_traits(&traits, options);
@@ -175,6 +176,10 @@ static Status check(const Export *self, const Spec *spec, Error *err) {
                     "%.200s has no federation to export, because of --class-weights: samples count "
                     "by weights that are not in the files; export the same run without it",
                     self->options.run);
+    return STATUS_OK;
+}
+
+static Status check_net(const Export *self, const Spec *spec, Error *err) {
     for (int i = 0; i < spec->layer_count; i++)
         if (spec->layers[i].rate > 0 && spec->layers[i].kind == LAYER_DROPOUT)
             return fail(err, STATUS_USAGE,
@@ -203,10 +208,11 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     for (int i = 0; i < option_count; i++) // options of a GPU do not apply here
         if (!option_applies(options, &option_table[i])) options->given[i] = false;
     TRY(options_resolve(options, err));
+    TRY(check_options(self, err));
     TRY(run_load_data(&self->memory, &source, NULL, options, err));
     self->loaded = true;
     TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
-    TRY(check(self, &spec, err));
+    TRY(check_net(self, &spec, err));
     snprintf(net, SPEC_TEXT_BYTES, "%s", about.text);
     TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &folder, &nodes, err));
     self->begun = malloc(self->memory.config->parameters * sizeof *self->begun);

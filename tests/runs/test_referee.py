@@ -160,6 +160,13 @@ class Federation(RunCase):
             self.assertFalse(os.path.exists(self.path("federation")))
         self.assertIn("write sounder export RUN --federation FOLDER", self.export("run0", code=64))
 
+    def test_a_run_of_a_program_is_refused_for_that_and_not_for_a_net_that_it_does_not_have(self):
+        trainer = f"{sys.executable} {os.path.join(PACKAGE, 'examples', 'trainer_numpy.py')}"
+        self.train("--data", "synthetic:1x4x4:80:20", "--rounds", "1", "--quiet", "--device", "cpu", "--clients", "2", "--trainer", trainer, "--out", "run",
+                   env=dict(os.environ, PYTHONPATH=PACKAGE))
+        told = self.export("run", "--federation", "federation", code=64)
+        self.assertIn("run has no federation to export, because of --trainer: the program already is another implementation", told)
+
     @unittest.skipUnless(SOUNDER.endswith("_emulated"), "needs a program with the emulated GPU")
     def test_a_run_on_a_gpu_is_exported_as_the_cpu_computes_it(self):
         self.train(*SMALL[:-1], "cuda", "--out", "run")
