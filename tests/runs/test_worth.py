@@ -63,6 +63,9 @@ class Worth(RunCase):
         out, _ = self.worth("run", "--samples", "8", "--figure", "loss")
         table = [line.split() for line in out.split("leave-one-out\n")[1].split("\n\n")[0].splitlines()]
         self.assertEqual([line[0] for line in table][-2:], ["2", "6"])
+        # As many runs as sounder help worth says: N (clients - 2) + clients + 1, of which one order has no two alike.
+        self.assertIn("at most N (clients - 2) + clients + 1 for N orders", " ".join(self.call("help", "worth")[0].split()))
+        self.assertEqual(self.worth("run", "--samples", "1", "--dry-run", "--out", "one")[0].count("--without"), 1 * 8 + 10 + 1)
         self.assertLess(float(table[-1][1]), 0)
         self.assertIn("not truncated", out)
         alone, _ = self.worth("run", "--samples", "0", "--figure", "loss")
