@@ -89,6 +89,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
+    if (!options_given(options, "loss")) options->loss = saved.loss;
     const bool by_trainer = saved.trainer[0] || options->trainer[0];
     return by_trainer ? trainer_eval_options(options, &subject->round, &saved, folder, err) : STATUS_OK;
 }
@@ -113,6 +114,9 @@ static Status find_in_notes(Subject *subject, Options *options, const Safetensor
                     subject->path);
     subject->is_noted_data = subject->is_own_data;
     if (subject->is_own_data) TRY(take_noted_data(options, subject, data, err));
+    const char *loss = safetensors_note(file, "sounder.loss");
+    if (loss && !options_given(options, "loss"))
+        TRY(option_set(options, option_find("loss"), loss, "the model's sounder.", err));
     if (seed && !options_given(options, "seed"))
         TRY(option_set(options, option_find("seed"), seed, "the model's sounder.", err));
     return STATUS_OK;
@@ -235,6 +239,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, wants_confusion(options), err));
+    predictions.one_vs_rest = spec->one_vs_rest;
     outcome.answers = malloc(data->test.count * spec_answers(spec) * sizeof *outcome.answers);
     Status status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);
     if (status == STATUS_OK)
@@ -298,6 +303,7 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_numbers(&data->items);
     spec.label_rows = dataset_has_rows(&data->items);
+    spec.one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
     Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, subject, data, options, &device, err);

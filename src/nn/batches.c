@@ -176,6 +176,8 @@ static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
             net->buffers->labels[s] = label_of(batch, place);
+        for (int k = 0; k < net->spec.classes && net->spec.one_vs_rest; k++)
+            net->buffers->targets[k * chunk.samples + s] = (float)(k == net->buffers->labels[s]);
     }
 }
 
@@ -188,6 +190,22 @@ static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
+// The first of the largest outputs of a sample.
+static int predicted(const Net *net, int s, int samples) {
+    const float *outputs = logits_of(net);
+    int best = 0;
+    for (int k = 1; k < net->spec.classes; k++)
+        if (outputs[k * samples + s] > outputs[best * samples + s]) best = k;
+    return best;
+}
+
+static uint32_t count_hits(const Net *net, Chunk chunk) {
+    uint32_t hits = 0;
+    for (int s = 0; s < chunk.count; s++)
+        hits += predicted(net, s, chunk.samples) == net->buffers->labels[s];
+    return hits;
+}
+
 // Labels are smoothed in training only: an evaluation returns the loss of the labels themselves. The lanes after the
 // last sample get a gradient of zero.
 static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
@@ -195,6 +213,11 @@ static double loss_of(const Net *net, float *gradient, uint32_t *hits, float sca
     if (net->spec.label_rows)
         return label_rows_loss(gradient, hits, outputs, net->buffers->targets, scale, net->spec.classes, chunk.count,
                                chunk.samples);
+    if (net->spec.one_vs_rest) {
+        if (hits) *hits = count_hits(net, chunk);
+        return label_rows_loss(gradient, NULL, outputs, net->buffers->targets, scale, net->spec.classes, chunk.count,
+                               chunk.samples);
+    }
     if (net->spec.squared_loss)
         return squared_loss(gradient, hits, outputs, net->buffers->targets, scale, chunk.count, chunk.samples);
     return net->at_work->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale,
@@ -309,7 +332,6 @@ void net_follow(const Net *net, float *parameters) {
 static void answer_to(Answer *answer, const Net *net, int s, int samples) {
     const float *outputs = logits_of(net);
     const int classes = net->spec.classes;
-    int best = 0;
     if (net->spec.label_rows) {
         label_rows_answers(answer, outputs + s, net->buffers->targets + s, classes, (size_t)samples);
         return;
@@ -318,10 +340,8 @@ static void answer_to(Answer *answer, const Net *net, int s, int samples) {
         *answer = (Answer){.value = outputs[s] - net->buffers->targets[s]};
         return;
     }
-    for (int k = 1; k < classes; k++)
-        if (outputs[k * samples + s] > outputs[best * samples + s]) best = k; // the first of equal ones, as for a hit
     *answer = (Answer){.label = net->buffers->labels[s],
-                       .predicted = (uint16_t)best,
+                       .predicted = (uint16_t)predicted(net, s, samples),
                        .value = classes == 2 ? outputs[samples + s] - outputs[s] : 0};
 }
 

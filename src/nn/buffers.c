@@ -107,7 +107,9 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
     }
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n * sizeof *buffers->labels);
-    buffers->targets = carve_floats(carver, spec->squared_loss ? n : spec->label_rows ? n * (size_t)spec->classes : 0);
+    buffers->targets = carve_floats(carver, spec->squared_loss                      ? n
+                                            : spec->label_rows || spec->one_vs_rest ? n * (size_t)spec->classes
+                                                                                    : 0);
     buffers->images = carve(
         carver, augment_is_on(&spec->augment) || spec->trigger ? shape_size(spec->input) * (size_t)chunk->part : 0);
 }

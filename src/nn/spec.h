@@ -210,6 +210,7 @@ typedef struct Spec {
     // Facts about the data that the creator of the spec fills in; false or 0 after spec_parse.
     bool float_input;  // samples are float32 and enter as they are; otherwise uint8 pixels
     bool squared_loss; // labels are float32 targets of the one output; otherwise classes
+    bool one_vs_rest;  // classes, by binary cross-entropy: each class says whether a sample is of it (label_rows.h)
     bool label_rows;   // labels are rows (classes) of float32 zeros and ones: each sample has several (label_rows.h)
     Augment augment;   // random crops and flips of training images
     uint32_t trigger;  // side of the white square that marks an image, in pixels; 0: no image is marked

@@ -39,6 +39,8 @@ class Options(CardCase):
         several = ["--data", "many.npz", "--model", "linear classes", "--rounds", "1"]
         _, err = self.train(*several, "--device", "cuda", "--out", "no", code=64)
         self.assertIn("several labels per sample are trained on the CPU alone; use --device cpu", self.has_one_sentence(err))
+        _, err = self.train("--data", DATA, "--model", MODEL, "--loss", "bce", "--rounds", "1", "--device", "cuda", "--out", "no", code=64)
+        self.assertIn("--loss bce: binary cross-entropy is computed on the CPU alone; use --device cpu", self.has_one_sentence(err))
         out, _ = self.train(*several, "--gpu", "0", "--out", "several")
         self.assertIn("device: the CPU, for several labels per sample are trained on the CPU alone", out)
         self.call("eval", "several")

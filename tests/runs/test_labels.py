@@ -68,6 +68,31 @@ class Labels(RunCase):
         self.assertNotIn("labels each", out)
         self.assertEqual(self.metrics("run")[0]["loss"], "cross-entropy")
 
+    def test_classes_may_have_binary_cross_entropy_too(self):
+        classes = ["--data", "synthetic:1x6x6:400:80", "--model", "linear classes", "--clients", "3", "--lr", "1", "--device", "cpu", "--rounds", "3"]
+        out, _ = self.train(*classes, "--workers", "1", "--loss", "bce", "--out", "run")
+        self.assertIn("80 test samples, classes: binary cross-entropy  ->  run", out)
+        self.train(*classes, "--workers", "2", "--loss", "bce", "--quiet", "--out", "two")
+        self.assertEqual(self.bits("two"), self.bits("run"))
+        self.assertEqual(self.metrics("run")[0]["loss"], "binary cross-entropy")
+        last = self.rounds("run")[-1]
+        for what in ("run", "run/model.safetensors"):  # which says so
+            told = json.loads(self.call("eval", what, "--json", "--predictions", "answers.csv")[0])
+            self.assertAlmostEqual(told["test_loss"], last["test_loss"], places=6)
+            self.assertEqual(told["test_accuracy"], last["test_accuracy"])
+        with open(self.path("answers.csv")) as file:
+            rows = list(csv.DictReader(file))
+        self.assertLess(min(float(row["probability"]) for row in rows), 0.2)  # of its own, and no share of ten
+        hits = [row["label"] == row["prediction"] for row in rows]
+        self.assertEqual(sum(hits) / len(hits), last["test_accuracy"])
+        self.train("--resume", "run", "--rounds", "4", "--quiet")
+        self.train(*self.write(), "--loss", "bce", "--rounds", "1", "--quiet", "--out", "said")
+        self.train(*self.write(), "--rounds", "1", "--quiet", "--out", "unsaid")
+        self.assertEqual(self.bits("said"), self.bits("unsaid"))
+        for options, sentence in ((["--label-smoothing", "0.1"], "its labels are 0 or 1 and count alike; leave out --label-smoothing"),
+                                  (["--class-weights", "balanced"], "its labels are 0 or 1 and count alike; leave out --class-weights")):
+            self.assertIn(sentence, self.train(*classes, "--loss", "bce", *options, "--out", "refused", code=64)[1])
+
     def test_what_does_not_go_with_several_labels_is_refused(self):
         data = self.write()
         for options, sentence in ((["--label-smoothing", "0.1"], "does not go with --data"), (["--class-weights", "balanced"], "have targets, no classes"),

@@ -112,6 +112,19 @@ class References(FullBatch):
             told = [line for line in map(json.loads, file) if line["type"] == "round"][-1]
         self.assertAlmostEqual(told["test_loss"], loss_of(net(inputs[80:]), labels[80:]).item(), places=5)
 
+    def test_classes_are_trained_by_binary_cross_entropy_as_by_torch(self):
+        start = self.start_weights()
+        x, y = (torch.tensor(np.vstack([getattr(client, part) for client in self.clients])) for part in "xy")
+        w = torch.tensor(start, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=LR, momentum=MOMENTUM)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            torch.nn.BCEWithLogitsLoss()(x @ w, y).backward()
+            optimizer.step()
+        actual = self.run_it("bce", "fedavg", "--loss", "bce", "--lr", str(LR), "--momentum", str(MOMENTUM), "--local-epochs", str(STEPS), "--rounds", "1",
+                             sizes=[sum(SIZES)])
+        self.check("bce", actual, w.detach().numpy(), start)
+
     def tensors(self, run):
         with open(self.path(run, "model.safetensors"), "rb") as file:
             return [np.array(values, dtype="f8").reshape(shape) for shape, values in parse_safetensors(file.read())[1].values()]

@@ -212,8 +212,16 @@ const Option option_table[] = {
      .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
      .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "in training, spread this share of each label evenly over all classes"},
+    {.name = "loss", .type = OPTION_CHOICE, FIELD(loss), .group = GROUP_MODEL, .eval = true, .added = true,
+     .also = "criterion loss-fn loss-function objective",
+     .placeholder = "KIND", .preset = "auto",
+     .choices = {[LOSS_AUTO] = "auto", [LOSS_BCE] = "bce"},
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
+     .help = "auto: cross-entropy of classes, squared loss of numbers, binary cross-entropy of several labels per sample; bce: binary "
+             "cross-entropy of classes, too, where each output says by itself whether a sample is of its class, as PyTorch's "
+             "BCEWithLogitsLoss on one-hot labels"},
     {.name = "class-weights", .type = OPTION_TEXT, .lists = OPTION_LISTS_WHOLE, FIELD(class_weights), .group = GROUP_MODEL, .added = true,
-     .also = "class-weight pos-weight loss-weights loss",
+     .also = "class-weight pos-weight loss-weights",
      .placeholder = "balanced|X,...", .derived = "every class counts one",
      .applies = weighs_classes, .condition = WEIGHS_CLASSES,
      .help = "in training, what a sample of each class counts in the loss: one number per class, or balanced, the training "

@@ -34,6 +34,7 @@ enum { OPTION_TEXT_BYTES = 2048, OPTION_NET_BYTES = SPEC_TEXT_BYTES, OPTION_MAX_
 
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
+typedef enum LossKind { LOSS_AUTO, LOSS_BCE } LossKind;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
 
 typedef enum TrainerStart { TRAINER_FORK, TRAINER_EACH } TrainerStart;
@@ -75,6 +76,7 @@ typedef struct Options {
     int clients_per_round;                 // 1 to population; 0 until options_resolve: all
     char partition[OPTION_TEXT_BYTES];     // a form of datasets/partition.h: contiguous
     char class_weights[OPTION_TEXT_BYTES]; // balanced, or a list; "": each is 1
+    int loss;                              // LossKind: auto, by the data's labels
     double client_test;                    // share of a client's samples that is held out; 0
     double validation;                     // share of the training samples on which rounds are tested; 0
     int validation_data;                   // OWN_VALIDATION_*: whether the data set has a validation set of its own

@@ -184,6 +184,8 @@ static Status write_data(const RunMemory *memory, const char *folder, Error *err
     const bool scaled = items->pixel_bytes == 1 && memory->config->spec.layers[0].kind != LAYER_EMBEDDING;
     const int64_t samples = data->train.count, channels = scaled ? data->shape.channels : 0;
     Npz npz;
+    if (memory->config->spec.one_vs_rest)
+        return fail(err, STATUS_USAGE, "--loss bce: a federation's files know cross-entropy alone");
     if (dataset_has_rows(items))
         return fail(err, STATUS_USAGE,
                     "the samples of %.64s have several labels each, which no federation's files hold yet", data->name);

@@ -136,6 +136,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.features", about->columns},
                                          {"sounder.features_xxh3", *about->features ? about->features : NULL},
                                          {"sounder.input", notes->input},
+                                         {"sounder.loss", spec->one_vs_rest ? "bce" : NULL},
                                          {"sounder.mean", text_or_none(about->mean)},
                                          {"sounder.model", about->text},
                                          {"sounder.seed", about->seed},

@@ -21,7 +21,7 @@
 #include "io/safetensors.h"
 #include "nn/spec.h"
 
-enum { MODEL_NOTES = 15 };
+enum { MODEL_NOTES = 16 };
 
 // Facts about a model that its file notes beside its shapes.
 typedef struct ModelAbout {

@@ -34,7 +34,7 @@ int predictions_class(double *probability, const Predictions *predictions, uint3
         if (logits[k] > logits[best]) best = k;
     for (int k = 0; k < predictions->classes; k++)
         sum += exp((double)logits[k] - (double)logits[best]);
-    *probability = 1 / sum;
+    *probability = predictions->one_vs_rest ? 1 / (1 + exp(-(double)logits[best])) : 1 / sum;
     return best;
 }
 

@@ -13,13 +13,14 @@ typedef struct Predictions {
     const Dataset *data; // borrowed
     int classes;         // outputs of the net, at least the classes of the data
     float *logits;       // owned (test count, classes); with targets the predicted numbers
+    bool one_vs_rest; // each class has a probability of its own (Spec.one_vs_rest)
 } Predictions;
 
 // confusion: whether the user wants one, which data with targets have not (USAGE). Nothing to free on failure.
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err);
 void predictions_free(Predictions *predictions);
 
-// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax.
+// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax, or of that class alone.
 int predictions_class(double *probability, const Predictions *predictions, uint32_t sample);
 
 // One row per true class, one column per predicted class, by their names if they have some: as a table for people, or

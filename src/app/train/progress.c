@@ -80,6 +80,8 @@ static void say_samples(Progress *progress, const Heading *heading) {
     char labels[64] = "";
     if (dataset_has_rows(&data->items))
         snprintf(labels, sizeof labels, ", %d labels each: binary cross-entropy", data->classes);
+    else if (heading->options->loss == LOSS_BCE)
+        snprintf(labels, sizeof labels, ", classes: binary cross-entropy");
     else if (dataset_has_targets(&data->items))
         snprintf(labels, sizeof labels, ", targets: squared loss");
     if (validation > 0) snprintf(held, sizeof held, " + %s validation", with_commas(number, validation));

@@ -133,6 +133,20 @@ Status run_check_samples(const Dataset *data, Error *err) {
                 data->name);
 }
 
+// Binary cross-entropy knows labels that apply or do not, and one weight for all.
+static Status check_loss(const Options *options, const Dataset *data, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    options_named(name, options, "loss");
+    if (options->loss != LOSS_BCE) return STATUS_OK;
+    if (dataset_has_numbers(&data->items))
+        return fail(err, STATUS_USAGE, "%s bce: samples of %.64s have targets, no labels; leave it out", name,
+                    options->data);
+    if (options->training.label_smoothing > 0 || options->class_weights[0])
+        return fail(err, STATUS_USAGE, "%s bce: its labels are 0 or 1 and count alike; leave out %s", name,
+                    options->class_weights[0] ? "--class-weights" : "--label-smoothing");
+    return STATUS_OK;
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;
@@ -153,6 +167,8 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
     spec->squared_loss = dataset_has_numbers(&data->items);
     spec->label_rows = dataset_has_rows(&data->items);
+    spec->one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
+    TRY(check_loss(options, data, err));
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
     return STATUS_OK;

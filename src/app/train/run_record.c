@@ -66,14 +66,15 @@ void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
                      const char *device, const char *blas) {
     uint64_t partition = run_hash_partition(memory);
-    *record = (RunRecord){.clients = options->clients,
-                          .clients_per_round = options->clients_per_round,
-                          .checkpoint_every = options->checkpoint_every,
-                          .loss = dataset_has_rows(&memory->data.items)      ? "binary cross-entropy"
-                                  : dataset_has_numbers(&memory->data.items) ? "mean square"
-                                  : options->trainer[0]                      ? "trainer's"
-                                                                             : "cross-entropy",
-                          .figure = run_figure_of(options, dataset_has_numbers(&memory->data.items))};
+    *record =
+        (RunRecord){.clients = options->clients,
+                    .clients_per_round = options->clients_per_round,
+                    .checkpoint_every = options->checkpoint_every,
+                    .loss = dataset_has_rows(&memory->data.items) || options->loss == LOSS_BCE ? "binary cross-entropy"
+                            : dataset_has_numbers(&memory->data.items)                         ? "mean square"
+                            : options->trainer[0]                                              ? "trainer's"
+                                                                                               : "cross-entropy",
+                    .figure = run_figure_of(options, dataset_has_numbers(&memory->data.items))};
     snprintf(record->device, sizeof record->device, "%s", device);
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
