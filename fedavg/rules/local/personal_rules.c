@@ -170,6 +170,16 @@ static Status find_last(uint64_t *first, const Spec *spec, const TensorList *ten
 
 // A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
 // the last layers, LG-FedAvg all others.
+// A head that is fixed, on a body that is frozen, would be a run in which nothing is trained.
+static Status check_body(uint64_t end, const TensorList *tensors, Error *err) {
+    for (int t = 0; t < tensors->count; t++)
+        if (tensors->tensors[t].first < end && !tensors->tensors[t].frozen && !tensors->tensors[t].follows)
+            return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "personal fixed-head: --freeze names every tensor of the body, and the head stays as "
+                "it was initialised: nothing would be trained; leave one, or take fedper");
+}
+
 static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
                         const Training *training, Error *err) {
     *plan = (PersonalPlan){0};
@@ -215,7 +225,8 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         plan->tune_epochs = (uint32_t)chosen->number[0];
         plan->tunes_head = chosen->number[1] != 0;
         plan->end = spec->parameter_count;
-        return find_last(&plan->first, spec, tensors, chosen->number[2], chosen->row, err);
+        TRY(find_last(&plan->first, spec, tensors, chosen->number[2], chosen->row, err));
+        return check_body(plan->first, tensors, err);
     case PERSONAL_TENSORS:
         return find_tensors(plan, chosen, tensors, err);
     case PERSONAL_NORMS:
