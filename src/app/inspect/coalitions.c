@@ -9,29 +9,7 @@
 #include "base/rng.h"
 #include "fedavg/rules/world/client_list.h"
 
-enum { ORDER_SEED = 1, MOST_FACTORIAL = 12 };
-
-// Returns how many permutations there are, or SIZE_MAX if they are too many to list.
-static size_t factorial(size_t count) {
-    size_t product = 1;
-    if (count > MOST_FACTORIAL) return SIZE_MAX;
-    for (size_t i = 2; i <= count; i++)
-        product *= i;
-    return product;
-}
-
-// Permutation `number` in lexicographic order, by the digits of the factorial number system.
-static void order_exactly(uint32_t *order, size_t count, size_t number) {
-    for (size_t i = 0; i < count; i++)
-        order[i] = (uint32_t)i;
-    for (size_t i = 0; i < count; i++) {
-        const size_t rest = factorial(count - 1 - i), pick = i + number / rest;
-        const uint32_t picked = order[pick];
-        memmove(order + i + 1, order + i, (pick - i) * sizeof *order);
-        order[i] = picked;
-        number %= rest;
-    }
-}
+enum { ORDER_SEED = 1, MOST_EXACT = 13 };
 
 // Finds the coalition, or appends it. Coalitions are few beside the cost of training one, so that a linear search is
 // enough.
@@ -77,10 +55,7 @@ static Status plan_order(Coalitions *plan, size_t sample, uint8_t *absent, uint3
     uint32_t *order = plan->orders + sample * count, *before = plan->before + sample * count;
     for (size_t i = 0; i < count; i++)
         order[i] = (uint32_t)i;
-    if (plan->is_exact)
-        order_exactly(order, count, sample);
-    else
-        rng_shuffle(order, (uint32_t)count, rng_key(ORDER_SEED, RNG_SHUFFLE, (uint32_t)sample + 1, 0, 0));
+    rng_shuffle(order, count, rng_key(ORDER_SEED, RNG_SHUFFLE, (uint32_t)sample + 1, 0, 0));
     for (size_t i = 0; i < count; i++)
         absent[plan->players[i]] = 1;
     for (size_t i = 0; i < count; i++) {
@@ -90,21 +65,32 @@ static Status plan_order(Coalitions *plan, size_t sample, uint8_t *absent, uint3
     return STATUS_OK;
 }
 
+// Bit i of a set is player i.
+static Status plan_all_sets(Coalitions *plan, uint8_t *absent, uint32_t clients, Error *err) {
+    for (uint32_t set = 0; set < 1u << plan->player_count; set++) {
+        for (size_t i = 0; i < plan->player_count; i++)
+            absent[plan->players[i]] = !(set >> i & 1);
+        TRY(find(&plan->before[set], plan, absent, clients, err));
+    }
+    return STATUS_OK;
+}
+
 Status coalitions_plan(Coalitions *plan, const uint32_t *players, size_t player_count, uint32_t clients,
                        const uint8_t *absent, size_t samples, Error *err) {
-    const size_t orders = factorial(player_count);
-    *plan = (Coalitions){.players = players,
-                         .player_count = player_count,
-                         .samples = samples < orders ? samples : orders,
-                         .is_exact = samples >= orders};
+    const size_t sets = player_count <= MOST_EXACT ? (size_t)1 << player_count : SIZE_MAX;
+    const bool is_exact = sets <= samples * (player_count - 1) + 2 && samples > 0;
+    *plan = (Coalitions){
+        .players = players, .player_count = player_count, .samples = is_exact ? 0 : samples, .is_exact = is_exact};
+    const size_t places = is_exact ? sets : samples * player_count;
     uint8_t *left_out = calloc(clients, 1);
-    plan->orders = calloc(plan->samples * player_count + 1, sizeof *plan->orders);
-    plan->before = calloc(plan->samples * player_count + 1, sizeof *plan->before);
+    plan->orders = calloc(places + 1, sizeof *plan->orders);
+    plan->before = calloc(places + 1, sizeof *plan->before);
     Status status = STATUS_OK;
     if (!left_out || !plan->orders || !plan->before)
         status = fail(err, STATUS_OS, "no memory for %zu permutations of %zu clients", samples, player_count);
     if (status == STATUS_OK && absent) memcpy(left_out, absent, clients);
     if (status == STATUS_OK) status = plan_leave_one_out(plan, left_out, clients, err);
+    if (status == STATUS_OK && is_exact) status = plan_all_sets(plan, left_out, clients, err);
     for (size_t sample = 0; sample < plan->samples && status == STATUS_OK; sample++)
         status = plan_order(plan, sample, left_out, clients, err);
     free(left_out);
@@ -121,10 +107,31 @@ void coalitions_free(Coalitions *plan) {
     *plan = (Coalitions){0};
 }
 
+// The sum over all sets without the player of what it adds to them, by the share of the orders in which exactly these
+// are before it: s! (n - s - 1)! / n!.
+static double exact_value(const Coalitions *plan, size_t player) {
+    const size_t count = plan->player_count;
+    double sum = 0;
+    for (uint32_t set = 0; set < 1u << count; set++) {
+        if (set >> player & 1) continue;
+        double weight = 1.0 / (double)count; // divided by the number of sets of this size among the others
+        const int size = __builtin_popcount(set);
+        for (int i = 1; i <= size; i++)
+            weight *= (double)i / (double)(count - (size_t)i);
+        sum += weight * (plan->all[plan->before[set | 1u << player]].value - plan->all[plan->before[set]].value);
+    }
+    return sum;
+}
+
 Share coalitions_share(const Coalitions *plan, size_t player) {
     const size_t count = plan->player_count;
     Share share = {.left_out = plan->all[0].value - plan->all[1 + player].value, .shapley = NAN, .error = NAN};
     double sum = 0, squares = 0;
+    if (plan->is_exact) {
+        share.shapley = exact_value(plan, player);
+        share.error = 0;
+        return share;
+    }
     for (size_t sample = 0; sample < plan->samples; sample++) {
         const uint32_t *order = plan->orders + sample * count, *before = plan->before + sample * count;
         size_t at = 0;
@@ -138,9 +145,6 @@ Share coalitions_share(const Coalitions *plan, size_t player) {
     if (plan->samples == 0) return share;
     const double samples = (double)plan->samples;
     share.shapley = sum / samples;
-    if (plan->is_exact)
-        share.error = 0;
-    else if (plan->samples > 1)
-        share.error = sqrt(fmax(0, squares - sum * share.shapley) / (samples - 1) / samples);
+    if (plan->samples > 1) share.error = sqrt(fmax(0, squares - sum * share.shapley) / (samples - 1) / samples);
     return share;
 }

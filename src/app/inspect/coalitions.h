@@ -24,16 +24,18 @@ typedef struct Coalition {
 typedef struct Coalitions {
     const uint32_t *players; // borrowed, (player_count): the clients that may be left out, ascending
     size_t player_count;
-    Coalition *all;            // owned, (count): all players, then without each of them, then those of the permutations
-    size_t count, samples;     // permutations
-    uint32_t *orders, *before; // owned, (samples player_count): players in their order; the coalition before each joins
-    bool is_exact;             // the permutations are all that there are
+    Coalition *all;        // owned, (count): all players, then without each of them, then those of the permutations
+    size_t count, samples; // permutations
+    // Owned, (samples player_count): players in their order; the coalition before each joins. If exact, before (2 to the
+    // player_count) is the coalition of each set.
+    uint32_t *orders, *before;
+    bool is_exact; // all coalitions are planned, and there are no samples
 } Coalitions;
 
 // clients: numbers of clients are below it. absent (clients): 1 for those that no coalition has; NULL: none. samples:
-// permutations; 0 for leave-one-out alone. If there are no more permutations than that, all of them are taken. A plan
-// with more samples begins with the coalitions of one with fewer. USAGE if there are more coalitions than a sweep has
-// runs, or if a list is too long for an option. Nothing to free on failure.
+// permutations; 0 for leave-one-out alone. If that many could ask for as many coalitions as there are, all of them are
+// planned instead, and the values are exact. A plan with more samples has the coalitions of one with fewer. USAGE if
+// there are more coalitions than a sweep has runs, or if a list is too long for an option. Nothing to free on failure.
 Status coalitions_plan(Coalitions *plan, const uint32_t *players, size_t player_count, uint32_t clients,
                        const uint8_t *absent, size_t samples, Error *err);
 void coalitions_free(Coalitions *plan);

@@ -171,16 +171,17 @@ static void print_sum(const Worth *worth) {
     const int decimals = is_loss ? 4 : 2;
     const char *unit = is_loss ? "" : "%";
     const double all = fabs(coalitions->all[0].value);
-    if (coalitions->samples == 0) {
+    char from[64];
+    if (coalitions->samples == 0 && !coalitions->is_exact) {
         printf("\nleave-one-out: by how much the %s of %.*f%s would %s without the client, exactly, for this seed\n",
                is_loss ? "loss" : "accuracy", decimals, all, unit, is_loss ? "rise" : "fall");
         return;
     }
-    const double none = fabs(coalitions->all[coalitions->before[0]].value);
-    printf("\nShapley values, from %s%zu permutations, %s; they sum to what training adds: %s %.*f%s without clients, "
-           "%.*f%s with all\n",
-           coalitions->is_exact ? "all " : "", coalitions->samples, coalitions->is_exact ? "exact" : "not truncated",
-           is_loss ? "loss" : "accuracy", decimals, none, unit, decimals, all, unit);
+    snprintf(from, sizeof from, coalitions->is_exact ? "all %zu coalitions, exact" : "%zu permutations, not truncated",
+             coalitions->is_exact ? coalitions->count : coalitions->samples);
+    printf("\nShapley values, from %s; they sum to what training adds: %s %.*f%s without clients, %.*f%s with all\n",
+           from, is_loss ? "loss" : "accuracy", decimals, fabs(coalitions->all[coalitions->before[0]].value), unit,
+           decimals, all, unit);
 }
 
 static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *err) {
