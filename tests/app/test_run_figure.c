@@ -186,7 +186,8 @@ static void clients_without_samples_or_training_are_counted(void **state) {
     ClientTests tests;
     assert_non_null(queue);
     queue_init(queue, 4);
-    const RunMemory memory = {.queue = queue};
+    static const RunConfig config = {.client_state.rows = 4};
+    const RunMemory memory = {.queue = queue, .config = &config};
     queue->count = 4;
     static const struct {
         uint32_t samples, hits, row;
