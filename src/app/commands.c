@@ -127,7 +127,8 @@ const Command commands[] = {
          "test samples; personal %: mean of the clients' own models; loss if targets are numbers), the clients' "
          "worst tenth, attack success and epsilon if runs have them, what the target cost with --target, seconds, "
          "training samples per second, and the options in which the runs differ. --by averages: sounder runs sweeps/a "
-         "--by alpha. --against says whether a difference may be luck: sounder runs sweeps/a --against fedavg. --clients "
+         "--by alpha. --against says whether a difference may be luck: sounder runs sweeps/a --against fedavg. "
+         "--clients "
          "lists the clients of one run",
      .options = &runs_options,
      .most = INT_MAX,
@@ -157,7 +158,8 @@ const Command commands[] = {
          "run unless --workers is given; on a GPU two runs), and ends with a table of means and standard deviations "
          "over the seeds. It takes all options of train. Several values: --alpha 0.1,1,10 or --seed 1..5, the same "
          "option again, or braces in a text, --algorithm \"fedprox mu={0.01,0.1}\". Values that are lists have "
-         "semicolons between them: --class-weights \"1,1,2;1,1,4\", or \"1,1,2;\" for one. It continues after a run that "
+         "semicolons between them: --class-weights \"1,1,2;1,1,4\", or \"1,1,2;\" for one. It continues after a run "
+         "that "
          "fails. After Ctrl-C the runs finish their rounds and save; repeat the command with that --out to finish the "
          "rest. Exits with the code of the first run that failed, or with 75 if another process still trains some of "
          "the runs.",
@@ -184,13 +186,13 @@ const Command commands[] = {
          "many "
          "runs side by side as cores allow, and prints a table of the clients, the most valuable first. Leave-one-out: "
          "what the final model's accuracy on the test set loses without the client. The Shapley value: what the client "
-         "adds to those before it, in the mean over random orders of all clients; the standard error is that of this "
-         "mean, and says nothing of other seeds. A client that helps has a positive value, one that harms a negative "
-         "one. Other draws, faults and "
-         "noise are those of the run, so that a difference is the client's alone. No order is truncated, so that all "
-         "runs are known beforehand: at most N (clients - 2) + clients + 1 for N orders. They stay in the folder --out: repeat "
-         "the command after Ctrl-C, "
-         "or with more --samples, and it trains what is not done.",
+         "adds to the clients before it, in the mean over random orders of all clients. Its standard error is over the "
+         "orders, and says nothing of other seeds. A client that helps has a positive value, one that harms a negative "
+         "one. Other draws, faults and noise are those of the run, so that a difference is the client's alone. No "
+         "order "
+         "is truncated: all runs are known beforehand, at most N (clients - 1) + 2 for N orders. They stay in the "
+         "folder "
+         "--out: repeat the command after Ctrl-C, or with more --samples, and it trains what is not done.",
      .options = &worth_options,
      .least = 1,
      .most = 1,

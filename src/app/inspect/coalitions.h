@@ -24,10 +24,10 @@ typedef struct Coalition {
 typedef struct Coalitions {
     const uint32_t *players; // borrowed, (player_count): the clients that may be left out, ascending
     size_t player_count;
-    Coalition *all;        // owned, (count): all players, then without each of them, then those of the permutations
+    Coalition *all;        // owned, (count): all players, then all but one, then those of the permutations
     size_t count, samples; // permutations
-    // Owned, (samples player_count): players in their order; the coalition before each joins. If exact, before (2 to the
-    // player_count) is the coalition of each set.
+    // Owned, (samples player_count): players in their order; the coalition before each joins. If exact, before has the
+    // coalition of each set of players.
     uint32_t *orders, *before;
     bool is_exact; // all coalitions are planned, and there are no samples
 } Coalitions;
