@@ -190,7 +190,8 @@ const Command commands[] = {
          "orders, and says nothing of other seeds. A client that helps has a positive value, one that harms a negative "
          "one. Other draws, faults and noise are those of the run, so that a difference is the client's alone. No "
          "order "
-         "is truncated: all runs are known beforehand, at most N (clients - 1) + 2 for N orders. They stay in the "
+         "is truncated: all runs are known beforehand, at most N (clients - 2) + clients + 1 for N orders. They stay "
+         "in the "
          "folder "
          "--out: repeat the command after Ctrl-C, or with more --samples, and it trains what is not done.",
      .options = &worth_options,

@@ -78,7 +78,7 @@ static Status plan_all_sets(Coalitions *plan, uint8_t *absent, uint32_t clients,
 Status coalitions_plan(Coalitions *plan, const uint32_t *players, size_t player_count, uint32_t clients,
                        const uint8_t *absent, size_t samples, Error *err) {
     const size_t sets = player_count <= MOST_EXACT ? (size_t)1 << player_count : SIZE_MAX;
-    const bool is_exact = sets <= samples * (player_count - 1) + 2 && samples > 0;
+    const bool is_exact = samples > 0 && sets <= samples * (player_count - 2) + player_count + 2;
     *plan = (Coalitions){
         .players = players, .player_count = player_count, .samples = is_exact ? 0 : samples, .is_exact = is_exact};
     const size_t places = is_exact ? sets : samples * player_count;

@@ -77,7 +77,7 @@ static const Option reproduce_rows[] = {
 static const Option worth_rows[] = {
     {.name = "samples", .type = OPTION_WHOLE, FIELD(samples), .also = "permutations n", .placeholder = "N", .preset = "20",
      .minimum = 0, .maximum = SWEEP_MOST_RUNS, .help = "permutations of the clients whose mean is the Shapley value; if they could ask for as many runs as there are sets "
-     "of clients (3 of three clients, 114 of ten), all sets are trained and the values are exact; 0: leave-one-out alone"},
+     "of clients (3 of three clients, 127 of ten), all sets are trained and the values are exact; 0: leave-one-out alone"},
     {.name = "figure", .type = OPTION_CHOICE, FIELD(figure), .also = "metric by", .placeholder = "WHAT", .preset = "auto",
      .choices = {"auto", "accuracy", "loss"}, .help = "what a client adds to: the accuracy of the final model on the test set, or its loss (less loss is more "
      "worth); auto: the accuracy, or the loss if there is none"},
