@@ -83,7 +83,7 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     cuda_samples_of(memory, job->client, round, &samples);
     const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, samples / size + (samples % size != 0));
-    const double mean_samples = (double)memory->partition.samples / config->clients;
+    const double mean_samples = run_memory_mean_samples(memory);
     const Training training = run_memory_training(memory);
     clients->host_turns[m] = local_turn(&config->recipe.local, &training, steps, mean_samples / samples);
     clients->host_pulls[m] = (float)local_pull(&config->recipe.local, &clients->host_turns[m]);

@@ -122,6 +122,9 @@ float *run_memory_begun(const RunMemory *memory, uint32_t place);
 // The settings of this round's local trainings: those of the options, with the learning rate of the parent's order.
 Training run_memory_training(const RunMemory *memory);
 
+// Samples of a client, with those held out, in the mean over the clients that are drawn.
+double run_memory_mean_samples(const RunMemory *memory);
+
 // The metrics that the trainer has reported in this job of the queue; NULL if there are none.
 const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job);
 

@@ -327,6 +327,12 @@ Training run_memory_training(const RunMemory *memory) {
     return training;
 }
 
+double run_memory_mean_samples(const RunMemory *memory) {
+    const RunConfig *config = memory->config;
+    const uint64_t all = memory->partition.samples, drawn = config->population_samples;
+    return (double)(drawn > 0 ? drawn : all) / config->population;
+}
+
 const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {
     return memory->metrics && job->metrics > 0 ? &memory->metrics[job - memory->queue->jobs] : NULL;
 }

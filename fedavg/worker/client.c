@@ -213,7 +213,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     const RunConfig *config = memory->config;
     const Chosen *chosen = &config->recipe.local;
     const LocalRule *rule = memory->algorithm.local;
-    const double mean_samples = (double)memory->partition.samples / config->clients;
+    const double mean_samples = run_memory_mean_samples(memory);
     const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, local_model_batches(model, samples));
     const Training training = run_memory_training(memory);

@@ -255,16 +255,20 @@ static Status choose_absent(RunMemory *memory, const Options *options, Error *er
     return STATUS_OK;
 }
 
-static Status choose_new_clients(RunMemory *memory, const Options *options, Error *err) {
-    uint32_t count = 0;
+static Status choose_new_clients(RunMemory *memory, RunConfig *config, const Options *options, Error *err) {
+    uint32_t count = 0, samples;
     if (!options->new_clients[0]) return STATUS_OK;
     memory->new_clients = calloc((size_t)options->clients, sizeof *memory->new_clients);
     memory->population = calloc((size_t)options->population, sizeof *memory->population);
     if (!memory->new_clients || !memory->population)
         return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(options_choose_new(memory->new_clients, options, err));
-    for (uint32_t client = 0; client < (uint32_t)options->clients; client++)
-        if (!memory->new_clients[client]) memory->population[count++] = client;
+    for (uint32_t client = 0; client < (uint32_t)options->clients; client++) {
+        if (memory->new_clients[client]) continue;
+        memory->population[count++] = client;
+        partition_client(&memory->partition, client, &samples);
+        config->population_samples += samples + (memory->partition.tests ? memory->partition.tests[client] : 0);
+    }
     return STATUS_OK;
 }
 
@@ -292,7 +296,7 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     TRY(options_blame(options, "algorithm", ": local moon: ", planned, &part, err));
     engine_plan(config);
     TRY(choose_absent(memory, options, err));
-    TRY(choose_new_clients(memory, options, err));
+    TRY(choose_new_clients(memory, config, options, err));
     TRY(plan_schedule(memory, config, options, nodes, err));
     if (memory->schedule.most_jobs > plan->job_capacity) plan->job_capacity = memory->schedule.most_jobs;
     plan_client_state(config, &memory->tensors, options);
