@@ -162,7 +162,6 @@ static void every_layers_gradient_is_that_of_the_cpu(void **state) {
         tried++;
     }
     assert_int_equal(tried, word - 1); // an embedding reads whole numbers: check_embedding
-    check_gradient(&(Try){"conv 4 3 pad 1; prelu shared; linear 7", shape, 3, 10, {10, 5, 0}});
 }
 
 static void check_training(const Try *with) {

@@ -6,7 +6,7 @@
 #include "twins.h"
 
 // A sum, with a relu after it and without; and a part of a tensor that is added to a part of another.
-void check_add(const Trial *trial) {
+static void check_add(const Trial *trial) {
     enum { ALL = 7, FIRST = 3, COUNT = 4, SHORT = 5 };
     const size_t n = (size_t)trial->samples;
     Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
@@ -53,7 +53,7 @@ static void check_mul_alone(const Values *gradient, const Values *factor, const 
 
 // Two channels of six places and a factor for each, in either order, two tensors of one size, and planes that several
 // threads add up: of 32 places, and of 75.
-void check_mul(const Trial *trial) {
+static void check_mul(const Trial *trial) {
     static const size_t features[][3] = {{12, 2, 12}, {2, 12, 12}, {12, 12, 12}, {96, 3, 96}, {2, 150, 150}};
     for (size_t i = 0; i < LENGTH(features); i++) {
         const size_t left = features[i][0], right = features[i][1], all = features[i][2];
@@ -76,3 +76,11 @@ void check_mul(const Trial *trial) {
         drop_all(a, b, given, out, gradient, other);
     }
 }
+
+static const Twin rows[] = {
+    {OP(add), " cuda_add cuda_sum_forward cuda_sum_backward ", check_add},
+    {OP(mul_forward), " cuda_mul_forward ", check_mul},
+    {OP(mul_backward), " cuda_mul_backward ", check_mul},
+};
+
+const Twins join_twins = {rows, LENGTH(rows)};

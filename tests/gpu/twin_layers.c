@@ -102,13 +102,13 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     drop_all(in, out_gradient, weights, out, in_gradient, added, gradient);
 }
 
-void check_direct(const Trial *trial) {
+static void check_direct(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(convolutions); i++)
         check_conv(trial, &trial->cpu->conv, &convolutions[i]);
 }
 
 // Winograd's way takes no vectors without a sample, and batches.c gives it none.
-void check_winograd(const Trial *trial) {
+static void check_winograd(const Trial *trial) {
     Trial full = *trial;
     for (int m = 0; m < trial->models; m++)
         full.counts[m] = (uint32_t)(trial->samples - m % trial->cpu->lanes);
@@ -119,7 +119,7 @@ void check_winograd(const Trial *trial) {
     gpu_free(full.gpu_counts);
 }
 
-void check_columns(const Trial *trial) {
+static void check_columns(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(any_convolutions); i++)
         check_conv(trial, &trial->cpu->columns, &any_convolutions[i]);
     for (size_t i = 0; i < LENGTH(convolutions); i++)
@@ -158,7 +158,7 @@ static void back_norm(const Trial *trial, const Layer *layer, bool at_once, bool
 }
 
 // Each layer by itself, and with the relu after it.
-void check_norm(const Trial *trial) {
+static void check_norm(const Trial *trial) {
     for (size_t i = 0; i < 4 * LENGTH(norms); i++) {
         const Layer *layer = &norms[i / 4];
         const bool relu = i % 2 == 1;
@@ -252,7 +252,7 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains, bo
     drop_all(in, out_gradient, own, out, in_gradient, gradient, kept);
 }
 
-void check_batch_norm(const Trial *trial) {
+static void check_batch_norm(const Trial *trial) {
     for (size_t i = 0; i < 4 * LENGTH(batch_norms); i++)
         check_batch_norm_of(trial, batch_norms[i / 4], i % 2 == 0, i % 4 > 1);
 }
@@ -284,12 +284,12 @@ static void check_pool_of(const Trial *trial, const Layer *layers, size_t count,
     }
 }
 
-void check_pool(const Trial *trial) {
+static void check_pool(const Trial *trial) {
     check_pool_of(trial, poolings, LENGTH(poolings), 0);
     check_pool_of(trial, windows, LENGTH(windows), 1e-6); // windows that overlap are added up in any order
 }
 
-void check_average(const Trial *trial) {
+static void check_average(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(windows); i++) {
         const Layer *layer = &windows[i];
         int n = trial->samples;
@@ -308,7 +308,7 @@ void check_average(const Trial *trial) {
 }
 
 // There and back: steps and values of a sequence, and groups of channels with their planes.
-void check_swap(const Trial *trial) {
+static void check_swap(const Trial *trial) {
     static const size_t sizes[][3] = {{7, 5, 1}, {3, 4, 6}, {1, 9, 2}};
     for (size_t i = 0; i < LENGTH(sizes); i++) {
         const size_t first = sizes[i][0], second = sizes[i][1], plane = sizes[i][2], n = (size_t)trial->samples;
@@ -329,7 +329,7 @@ void check_swap(const Trial *trial) {
     }
 }
 
-void check_activation(const Trial *trial) {
+static void check_activation(const Trial *trial) {
 #define EACH_KIND(kind, name) kind,
     static const Activation kinds[] = {ACTIVATIONS(EACH_KIND)};
     for (size_t i = 0; i < LENGTH(kinds); i++) {
@@ -360,7 +360,7 @@ static const Layer prelus[] = {
     {.kind = LAYER_PRELU, .in = {3, 20, 13}, .out = {3, 20, 13}, .groups = 3},
 };
 
-void check_prelu(const Trial *trial) {
+static void check_prelu(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(prelus); i++) {
         const Layer *layer = &prelus[i];
         Values in = lanes(trial, shape_size(layer->in), 17), out_gradient = lanes(trial, shape_size(layer->out), 18);
@@ -394,7 +394,7 @@ void check_prelu(const Trial *trial) {
     }
 }
 
-void check_relu(const Trial *trial) {
+static void check_relu(const Trial *trial) {
     enum { FEATURES = 37 };
     Values values = lanes(trial, FEATURES, 6), out_gradient = lanes(trial, FEATURES, 7);
     cuda_relu_forward(on_gpu(&values), FEATURES, &trial->step);
@@ -408,7 +408,7 @@ void check_relu(const Trial *trial) {
     drop_all(values, out_gradient);
 }
 
-void check_dropout(const Trial *trial) {
+static void check_dropout(const Trial *trial) {
     enum { FEATURES = 7, PLANE = 5 };
     const float rate = 0.4f;
     size_t bytes = (size_t)FEATURES * (size_t)trial->samples;
@@ -446,3 +446,31 @@ void check_dropout(const Trial *trial) {
     gpu_free(gpu_keep);
     drop_all(values, gradient);
 }
+
+#define CONVOLUTION " cuda_conv_forward cuda_conv_backward_weight cuda_conv_scratch_floats cuda_conv_backward_input "
+
+static const Twin rows[] = {
+    {OP(conv), CONVOLUTION, check_direct},
+    {OP(winograd), CONVOLUTION, check_winograd},
+    {OP(columns), CONVOLUTION, check_columns},
+    {OP(pool_forward), " cuda_pool_forward ", check_pool},
+    {OP(pool_backward), " cuda_pool_backward ", check_pool},
+    {OP(average_forward), " cuda_average_forward ", check_average},
+    {OP(average_backward), " cuda_average_backward ", check_average},
+    {OP(relu_forward), " cuda_relu_forward ", check_relu},
+    {OP(relu_backward), " cuda_relu_backward ", check_relu},
+    {OP(activation_forward), " cuda_activation_forward ", check_activation},
+    {OP(activation_backward), " cuda_activation_backward ", check_activation},
+    {OP(norm_forward), " cuda_norm_forward ", check_norm},
+    {OP(norm_backward), " cuda_norm_backward cuda_norm_backs_at_once ", check_norm},
+    {OP(batch_norm_forward), " cuda_batch_norm_forward ", check_batch_norm},
+    {OP(batch_norm_backward), " cuda_batch_norm_backward_weight cuda_batch_norm_backward_input ", check_batch_norm},
+    {OP(dropout_draw), " cuda_dropout_forward ", check_dropout},
+    {OP(dropout_apply), " cuda_dropout_forward cuda_dropout_backward ", check_dropout},
+    // No op of the CPU: its layer calls another one for each slope.
+    {0, 0, " cuda_prelu_forward cuda_prelu_backward_input cuda_prelu_backward_weight ", check_prelu},
+    // Copies on the CPU, too (src/nn/layers/swap.c).
+    {0, 0, " cuda_swap ", check_swap},
+};
+
+const Twins layer_twins = {rows, LENGTH(rows)};

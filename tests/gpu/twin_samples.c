@@ -181,7 +181,7 @@ static void check_seen_labels(const Trial *trial, const SampleView *views, const
         gpu_free(gpu[i]);
 }
 
-void check_views(const Trial *trial) {
+static void check_views(const Trial *trial) {
     SampleView views[MOST_MODELS];
     uint32_t indices[ROWS];
     make_views(views, trial->models);
@@ -196,7 +196,7 @@ void check_views(const Trial *trial) {
         gpu_free(gpu[i]);
 }
 
-void check_values(const Trial *trial) {
+static void check_values(const Trial *trial) {
     uint32_t indices[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
         indices[i] = i * 37 % ROWS;
@@ -207,3 +207,12 @@ void check_values(const Trial *trial) {
     }
     gpu_free(gpu);
 }
+
+static const Twin rows[] = {
+    // Plain C on the CPU (regression.h).
+    {0, 0, " cuda_squared_loss ", check_values},
+    // The CPU's workers copy samples as clients see them (worker/view.h).
+    {0, 0, " cuda_gather cuda_add_noise cuda_softmax_cross_entropy ", check_views},
+};
+
+const Twins sample_twins = {rows, LENGTH(rows)};

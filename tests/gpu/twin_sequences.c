@@ -13,7 +13,7 @@ static Spec sequences(void) {
     return spec;
 }
 
-void check_embedding(const Trial *trial) {
+static void check_embedding(const Trial *trial) {
     const Spec spec = sequences();
     const Layer *layer = &spec.layers[0];
     const size_t table = layer_parameters(layer);
@@ -34,7 +34,7 @@ void check_embedding(const Trial *trial) {
     drop_all(in, out_gradient, weights, out, gradient);
 }
 
-void check_positions(const Trial *trial) {
+static void check_positions(const Trial *trial) {
     Spec spec;
     Error err;
     check_ok(spec_parse(&spec, "positions; linear 2", (Shape){1, 7, 5}, 2, &err));
@@ -88,7 +88,7 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu) {
     drop_all(in, out_gradient, weights, out, in_gradient, gradient);
 }
 
-void check_linear_each(const Trial *trial) {
+static void check_linear_each(const Trial *trial) {
     Error err;
     Spec spec;
     check_ok(
@@ -175,16 +175,16 @@ static void check_recurrent(const Trial *trial, const Recurrent *of, const char 
     }
 }
 
-void check_lstm(const Trial *trial) {
+static void check_lstm(const Trial *trial) {
     check_recurrent(trial, &lstms, "lstm");
 }
 
-void check_gru(const Trial *trial) {
+static void check_gru(const Trial *trial) {
     check_recurrent(trial, &grus, "gru");
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
-void check_attention(const Trial *trial) {
+static void check_attention(const Trial *trial) {
     Error err;
     Spec spec, single;
     check_ok(spec_parse(&spec, "attention 2; attention 3 causal; linear 2", (Shape){1, 5, 6}, 2, &err));
@@ -193,3 +193,20 @@ void check_attention(const Trial *trial) {
     check_with_products(trial, &attentions, &spec.layers[1]);
     check_with_products(trial, &attentions, &single.layers[0]);
 }
+
+static const Twin rows[] = {
+    {OP(embedding_forward), " cuda_embedding_forward ", check_embedding},
+    {OP(embedding_backward), " cuda_embedding_backward ", check_embedding},
+    {OP(positions_forward), " cuda_positions_forward ", check_positions},
+    {OP(positions_backward), " cuda_positions_backward ", check_positions},
+    {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},
+    {OP(lstm_backward), " cuda_lstm_backward ", check_lstm},
+    {OP(gru_forward), " cuda_gru_forward cuda_gru_kept_features ", check_gru},
+    {OP(gru_backward), " cuda_gru_backward ", check_gru},
+    {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
+    {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
+    {OP(attention_forward), " cuda_attention_forward cuda_attention_kept_features ", check_attention},
+    {OP(attention_backward), " cuda_attention_backward ", check_attention},
+};
+
+const Twins sequence_twins = {rows, LENGTH(rows)};

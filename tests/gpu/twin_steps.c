@@ -25,7 +25,7 @@ static GpuProgress progress_of(const Trial *trial, const uint32_t *firsts) {
     return gpu_progress(firsts, trial->counts, (size_t)trial->models, (uint32_t)trial->samples);
 }
 
-void check_gather(const Trial *trial) {
+static void check_gather(const Trial *trial) {
     const Shape shape = {3, 5, 3};
     const float scale[] = {0.5f, 1, 2}, shift[] = {-1, 3, 0.25f};
     uint8_t pixels[ROWS * PIXELS];
@@ -52,7 +52,7 @@ void check_gather(const Trial *trial) {
 }
 
 // What the CPU gathers as rows for a first linear layer, the GPU gathers as lanes.
-void check_gather_rows(const Trial *trial) {
+static void check_gather_rows(const Trial *trial) {
     enum { ROW_FLOATS = (PIXELS + 15) / 16 * 16 };
     const float scale = 0.5f, shift = -1;
     uint8_t pixels[ROWS * PIXELS];
@@ -122,7 +122,7 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
     drop_all(logits, gradient);
 }
 
-void check_loss(const Trial *trial) {
+static void check_loss(const Trial *trial) {
     check_loss_of(trial, 10, 5, 0.1f, true);
     check_loss_of(trial, 3, 90, 0, false); // differences beyond what e^x can represent
     check_loss_of(trial, 1, 1, 0, true);
@@ -243,7 +243,7 @@ static void check_shifted_linear_step(const Trial *trial, const Layer *layer, co
     drop_all(gradient, shifts, weights[0], weights[1], velocities[0], velocities[1]);
 }
 
-void check_linear(const Trial *trial) {
+static void check_linear(const Trial *trial) {
     Error err;
     CudaBlas blas;
     check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
@@ -423,7 +423,7 @@ static void check_whole_steps(const Trial *trial) {
     check_share(trial);
 }
 
-void check_sgd(const Trial *trial) {
+static void check_sgd(const Trial *trial) {
     check_whole_steps(trial);
     for (int atomically = 0; atomically < 2; atomically++) {
         check_sgd_of(trial, atomically, 0.9f, 0, 301);
@@ -435,3 +435,23 @@ void check_sgd(const Trial *trial) {
 // The table -----------------------------------------------------------------------------------------------------------
 
 // What has no twin is refused before anything is launched.
+
+static const Twin rows[] = {
+    {OP(sgd_step),
+     " cuda_sgd_step cuda_join_terms cuda_add_lengths cuda_add_share cuda_begin_whole_step cuda_whole_step "
+     "cuda_whole_step_atomically ",
+     check_sgd},
+    {OP(sgd_step_atomically), " cuda_sgd_step_atomically ", check_sgd},
+    {OP(gather), " cuda_gather ", check_gather},
+    {OP(gather_rows), " cuda_gather ", check_gather_rows},
+    {OP(linear_rows), " cuda_linear_forward ", check_linear},
+    {OP(linear_columns), " cuda_linear_backward_input ", check_linear},
+    {OP(linear_forward), " cuda_linear_forward ", check_linear},
+    {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
+    {OP(linear_backward_weight), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
+    {OP(linear_backward_step), " cuda_linear_backward_input cuda_linear_step ", check_linear},
+    {OP(linear_backward_bias), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
+    {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
+};
+
+const Twins step_twins = {rows, LENGTH(rows)};

@@ -14,41 +14,25 @@ static inline size_t parameters_of(const Layer *layer) {
 // For the checks: the relu after a layer of model m, on the CPU, forward and backward.
 void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m);
 
-// twin_layers.c: layers and what stands between them.
-void check_direct(const Trial *trial);
-void check_winograd(const Trial *trial);
-void check_columns(const Trial *trial);
-void check_norm(const Trial *trial);
-void check_batch_norm(const Trial *trial);
-void check_pool(const Trial *trial);
-void check_average(const Trial *trial);
-void check_swap(const Trial *trial);
-void check_activation(const Trial *trial);
-void check_prelu(const Trial *trial);
-void check_relu(const Trial *trial);
-void check_dropout(const Trial *trial);
+// An op of the CPU and its twins. Rows with one check follow each other: it is called once per trial.
+typedef struct Twin {
+    size_t first, bytes; // the op's place in Kernels; zeros if there is none
+    const char *on_gpu;  // functions of cuda_kernels.h, between spaces
+    void (*check)(const Trial *trial);
+} Twin;
 
-// twin_joins.c: layers of two values.
-void check_add(const Trial *trial);
-void check_mul(const Trial *trial);
+#define OP(name) offsetof(Kernels, name), sizeof(((Kernels *)0)->name)
 
-// twin_sequences.c: an embedding, positions, linear layers of each step, an lstm, and attention.
-void check_embedding(const Trial *trial);
-void check_positions(const Trial *trial);
-void check_linear_each(const Trial *trial);
-void check_lstm(const Trial *trial);
-void check_gru(const Trial *trial);
-void check_attention(const Trial *trial);
+typedef struct Twins {
+    const Twin *rows;
+    size_t count;
+} Twins;
 
-// twin_samples.c: data sets of floats, and samples as clients see them.
-void check_values(const Trial *trial);
-void check_views(const Trial *trial);
-
-// twin_steps.c: samples, losses, wide layers and steps.
-void check_gather(const Trial *trial);
-void check_gather_rows(const Trial *trial);
-void check_loss(const Trial *trial);
-void check_linear(const Trial *trial);
-void check_sgd(const Trial *trial);
+extern const Twins layer_twins; // twin_layers.c: layers of images and functions of values
+extern const Twins join_twins;  // twin_joins.c: sums and products of two layers
+extern const Twins
+    sequence_twins;              // twin_sequences.c: embedding, positions, linear layers of each step, lstm, attention
+extern const Twins sample_twins; // twin_samples.c: data sets of floats, and samples as clients see them
+extern const Twins step_twins;   // twin_steps.c: samples, losses, wide layers and steps
 
 #endif
