@@ -95,6 +95,13 @@ class Plan(RunCase):
         self.assertRegex(said["time"], r"^about \S+ m?s: start \S+ m?s, 3 rounds of \S+ m?s, 3 tests of \S+ m?s \(client \d+: 100 samples in \S+ m?s\)$")
         self.assertIn(" in run: model and best model ", said["files"])
 
+    def test_a_cohort_that_grows_counts_by_its_mean_over_the_rounds(self):
+        many = ["--data", "synthetic:1x4x4:2000:50", "--model", "softmax", "--clients", "100", "--rounds", "100"]
+        about = lambda *more: float(re.search(r"metrics.jsonl about (\S+)", self.plan(*many, *more)[0]["files"])[1])
+        whole = about()
+        self.assertAlmostEqual(about("--cohort-schedule", "linear first=1 rounds=2"), whole, delta=0.1)
+        self.assertAlmostEqual(about("--cohort-schedule", "linear first=1 rounds=100"), whole / 2, delta=0.1)
+
     def test_every_kind_of_client_and_clock_has_a_turn(self):
         small = [*DATA, "--model", "softmax", "--clients", "6", "--workers", "2"]
         for more in (["--algorithm", "fedbuff", "--clock", "real"], ["--algorithm", "fltrust root=100"], ["--algorithm", "ssgd"],

@@ -132,6 +132,18 @@ static void settle_time(Forecast *forecast, const RunMemory *memory, const RunCo
         forecast->start_seconds + forecast->rounds * forecast->round_seconds + forecast->tests * forecast->test_seconds;
 }
 
+// Rounds have other numbers of clients than the first one has, where --cohort-schedule lets them grow.
+static void take_mean_round(Rehearsal *turn, const RunConfig *config, const Options *options) {
+    const uint32_t most = (uint32_t)options->clients_per_round, rounds = (uint32_t)options->rounds;
+    const uint32_t first = world_cohort(&config->world, most, 1);
+    double all = 0;
+    if (config->world.cohort.kind == COHORT_CONSTANT) return;
+    for (uint32_t round = 1; round <= rounds; round++)
+        all += world_cohort(&config->world, most, round);
+    turn->round_samples = (uint64_t)((double)turn->round_samples * all / rounds / first);
+    turn->places = (uint64_t)((double)turn->places * all / rounds / first);
+}
+
 void forecast_settle(Forecast *forecast, const RunMemory *memory, const RunPlan *plan, const Options *options,
                      const Device *gpu) {
     // The copies of the best model: one while rounds are tested, two more where the end tests it.
@@ -142,6 +154,7 @@ void forecast_settle(Forecast *forecast, const RunMemory *memory, const RunPlan 
         forecast->parent += (forecast->workers + 1) * plan->config.parameters * sizeof(int64_t);
     forecast->memory = memory_of(forecast, &forecast->segments, forecast->workers);
     forecast->most_workers = most_workers(forecast, memory, plan, options, gpu);
+    take_mean_round(&forecast->turn, &plan->config, options);
     settle_time(forecast, memory, &plan->config, options);
     settle_files(forecast, &plan->config, options);
 }
