@@ -97,7 +97,7 @@ class Plan(RunCase):
 
     def test_a_cohort_that_grows_counts_by_its_mean_over_the_rounds(self):
         many = ["--data", "synthetic:1x4x4:2000:50", "--model", "softmax", "--clients", "100", "--rounds", "100"]
-        about = lambda *more: float(re.search(r"metrics.jsonl about (\S+)", self.plan(*many, *more)[0]["files"])[1])
+        about = lambda *more: float(re.search(r"metrics.jsonl about ([0-9.]+)", self.plan(*many, *more)[0]["files"])[1])
         whole = about()
         self.assertAlmostEqual(about("--cohort-schedule", "linear first=1 rounds=2"), whole, delta=0.1)
         self.assertAlmostEqual(about("--cohort-schedule", "linear first=1 rounds=100"), whole / 2, delta=0.1)
