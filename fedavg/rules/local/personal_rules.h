@@ -60,7 +60,7 @@ typedef struct PersonalPlan {
     double alpha_decay;
     uint32_t clusters;    // models that the server trains, of which a client takes the one that fits it best; 0 is 1
     uint32_t alternates;  // 1: first the parameters that stay are trained alone, then those that are sent
-    uint32_t tune_epochs; // for its test a client trains a copy of the global model so long; 0: it keeps what stays
+    uint32_t tune_epochs; // a client trains a copy of the global model for its test; 0: it keeps what stays
     uint32_t tunes_head;  // 1: of that copy only the parameters that stay
 } PersonalPlan;
 

@@ -146,7 +146,7 @@ Status options_count_population(Options *options, Error *err) {
                 options_named(name, options, "new-clients"), options->new_clients, options->clients);
 }
 
-// How many clients have to arrive for a run in rounds to go on: without any its model stays as it began. A buffered one
+// The number of clients that a run needs. In rounds it is one: without any the model stays as it began. A buffered run
 // waits for its next update, which with twice=no is of a client that is not yet among the K.
 static uint32_t needed_clients(const Options *options) {
     const double *number = options->recipe.schedule.number;

@@ -22,7 +22,7 @@ struct ProductSizes {
 };
 
 // PARTS: the weight has that many parts of equal numbers of rows, whose rows the result takes in turn, so that one tile
-// holds all four gates of a unit. THERE: only so many of the parts are there; the others' rows are zeros.
+// holds all four gates of a unit. THERE: the weight has the first THERE of the parts alone; the other parts are zeros.
 template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED, uint32_t PARTS = 1, uint32_t THERE = PARTS>
 struct ProductTile {
     static const uint32_t thread_rows = THREAD_ROWS, quads = QUADS, parts = PARTS, there = THERE;
