@@ -94,6 +94,22 @@ class Init(RunCase):
         self.assertIn("; no tensor fits", self.train(*TASK, "--model", NET, "--init", nothing, "--init-partial", "--out", "none", code=65)[1])
 
     @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
+    def test_weights_of_another_table_are_doubted(self):
+        def table(name, head, yes="yes"):
+            with open(self.path(name), "w") as file:
+                file.write("\n".join([head, *(f"{i % 7},{i % 5},{yes if i % 2 else 'no'}" for i in range(100))]) + "\n")
+        table("one.csv", "age,size,label")
+        table("turned.csv", "size,age,label")
+        table("named.csv", "age,size,label", "maybe")
+        task = ["--model", "linear 4; relu; linear classes", "--clients", "2", "--rounds", "1", "--quiet"]
+        self.train("--data", "one.csv", *task, "--out", "one")
+        doubt = "its model has seen data with "
+        for data, more, word in (("turned.csv", [], "other columns, or in another order"), ("named.csv", [], "other names of classes"),
+                                 ("named.csv", ["--init-partial"], None), ("one.csv", [], None)):
+            with self.subTest(data):
+                _, err = self.train("--data", data, *task, "--init", "one/model.safetensors", *more, "--out", f"of-{data}{len(more)}")
+                self.assertIn(doubt + word, err) if word else self.assertNotIn(doubt, err)
+
     def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")
         clients = ["--clients", "4", "--clients-per-round", "2", "--client-test", "0.2", "--eval-clients-every", "1"]

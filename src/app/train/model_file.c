@@ -254,12 +254,29 @@ Status model_open(Safetensors *file, const char *path, Error *err) {
     return STATUS_OK;
 }
 
-Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial, Error *err) {
+// Shapes alone do not tell that inputs or outputs mean something else. With partial the head may be a new one.
+static void warn_of_data(const ModelAbout *about, const Safetensors *file, const char *path, bool partial) {
+    const struct {
+        const char *note, *here, *what;
+    } kinds[] = {{"sounder.features_xxh3", about->features, "other columns, or in another order, or with other texts"},
+                 {"sounder.vocabulary", about->vocabulary, "another vocabulary"},
+                 {"sounder.class_names", partial ? NULL : about->class_names, "other names of classes"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *there = safetensors_note(file, kinds[i].note), *here = kinds[i].here;
+        if (there && here && *here && strcmp(there, here) != 0)
+            log_warning("%s: its model has seen data with %s; its weights may mean something else here", path,
+                        kinds[i].what);
+    }
+}
+
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial,
+                        const ModelAbout *about, Error *err) {
     Safetensors file;
     Error why;
     TRY(model_open(&file, path, err));
     const Status status = load(parameters, list, &file, path, partial, &why);
     if (status == STATUS_OK) warn_of_others(list, &file, path);
+    if (status == STATUS_OK) warn_of_data(about, &file, path, partial);
     if (status != STATUS_OK)
         fail(err, status, "%s%s", why.message, partial ? "; no tensor fits" : "; --init-partial takes those that fit");
     safetensors_close(&file);

@@ -77,7 +77,9 @@ Status model_open(Safetensors *file, const char *path, Error *err);
 
 // Opens the file at `path` and does model_load_alone. partial: the tensors that do not fit keep their values, of which
 // a warning tells, as long as one tensor fits.
-Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial, Error *err);
+// about: of the data here; a warning tells if those of the file's model had other features or classes.
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial,
+                        const ModelAbout *about, Error *err);
 
 // Writes a checkpoint: the weights, and all state that outlives a round, as tensors "sounder.velocity.0", .... Beside
 // the notes of a model file it has "sounder.run", the identity of the run. round: rounds done.

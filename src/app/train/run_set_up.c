@@ -206,7 +206,7 @@ static bool has_checkpoint(const RunFolder *folder) {
 }
 
 static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
-                            const RunFolder *folder, Error *err) {
+                            const ModelAbout *about, const RunFolder *folder, Error *err) {
     if (net)
         memcpy(memory->weights, net->values, net->parameters * sizeof *net->values);
     else
@@ -221,7 +221,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
                     options->init, state_models(memory->config));
     if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
         const Status status =
-            model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial, &why);
+            model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial, about, &why);
         TRY(options_blame(options, "init", ": ", status, &why, err));
     }
     if (memory->config->personal.second && memory->config->begins_with_given)
@@ -332,5 +332,5 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(status);
     TRY(choose_attackers(memory, options, err));
     if (memory->class_weights) TRY(class_weights_read(memory, options, err));
-    return begin_weights(memory, options, spec, net, folder, err);
+    return begin_weights(memory, options, spec, net, about, folder, err);
 }
