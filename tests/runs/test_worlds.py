@@ -62,7 +62,8 @@ class World(WorldCase):
                                 (["--algorithm", "dp-fedavg"], "its noise is that of cohorts of one size"),
                                 (["--algorithm", "fedbuff"], "its clients begin one after the other"),
                                 (["--sampling", "cyclic"], "groups of unlike sizes would leave clients out; take uniform"),
-                                (["--clients-per-round", "1"], "--cohort-schedule: first=2: needs at most --clients-per-round, to which it grows (1)")):
+                                (["--clients-per-round", "1"], "--cohort-schedule: first=2: needs at most --clients-per-round, to which it grows (1)"),
+                                (["--cohort-schedule", "step first=1", "--algorithm", "secagg"], "the sum of one client is its update, which nothing hides; write first=2 or more")):
             _, err = self.train(*SMALL, *cohort, "--cohort-schedule", "step first=2", *words, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 

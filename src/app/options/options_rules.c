@@ -235,7 +235,13 @@ Status options_resolve_buffered(Options *options, Error *err) {
 static Status check_growth(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const CohortSchedule *cohort = &options->world.cohort;
-    if (cohort->kind == COHORT_CONSTANT || cohort->first <= (uint32_t)options->clients_per_round) return STATUS_OK;
+    if (cohort->kind == COHORT_CONSTANT) return STATUS_OK;
+    if (cohort->first == 1 && algorithm_of(&options->recipe).traits.has[TRAIT_MASKS])
+        return fail(err, STATUS_USAGE,
+                    "%s: first=1: with send masked of --algorithm the sum of one client is its update, which nothing "
+                    "hides; write first=2 or more",
+                    options_named(name, options, "cohort-schedule"));
+    if (cohort->first <= (uint32_t)options->clients_per_round) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: first=%u: needs at most --clients-per-round, to which it grows (%d)",
                 options_named(name, options, "cohort-schedule"), cohort->first, options->clients_per_round);
 }
