@@ -26,8 +26,8 @@ struct Kept {
 // Computes a step. A block has all gates of its units. out: of all steps, or of the last one alone.
 template <uint32_t THREAD_ROWS, uint32_t QUADS>
 __global__ void __launch_bounds__(PRODUCT_THREADS)
-    step_forward(Kept kept, float *out, const float *weight, const float *bias, size_t stride, uint32_t t,
-                 ProductSizes of) {
+    gru_forward(Kept kept, float *out, const float *weight, const float *bias, size_t stride, uint32_t t,
+                ProductSizes of) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, false, TILE_GATES, GATES>;
     __shared__ Tile tile;
     const ProductPlace at = product_place<Tile>(of);
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
 // what is carried.
 template <uint32_t THREAD_ROWS, uint32_t QUADS>
 __global__ void __launch_bounds__(PRODUCT_THREADS)
-    step_backward(Kept kept, const float *out_gradient, const float *weight, size_t stride, uint32_t t,
-                  ProductSizes of) {
+    gru_backward(Kept kept, const float *out_gradient, const float *weight, size_t stride, uint32_t t,
+                 ProductSizes of) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, true>;
     __shared__ Tile tile;
     const ProductPlace at = product_place<Tile>(of);
@@ -112,9 +112,9 @@ Gru gru_of(float *kept, const Layer *layer, const CudaStep *step) {
 }
 
 void (*const forward_kernels[2][2])(Kept, float *, const float *, const float *, size_t, uint32_t,
-                                    ProductSizes) = BY_TILE(step_forward);
+                                    ProductSizes) = BY_TILE(gru_forward);
 void (*const backward_kernels[2][2])(Kept, const float *, const float *, size_t, uint32_t,
-                                     ProductSizes) = BY_TILE(step_backward);
+                                     ProductSizes) = BY_TILE(gru_backward);
 
 } // namespace
 
