@@ -14,7 +14,7 @@ OWN = (["fedbn", *NORMS], ["fedbn", "--model", "conv 3 3; batchnorm; relu; linea
        ["personal tensors names=conv1.bias,fc1.*; combine median", "--freeze", "conv1.weight"], ["fedper; send top-k 0.5 feedback=no"],
        ["fedrep head-epochs=3", "--momentum", "0.5"], ["fedrep head-epochs=2 layers=2; local prox; optimizer adam eps=0.01", "--lr", "0.01", "--clip-grad-norm", "0.5"],
        ["fedrep head-epochs=2", "--model", "conv 3 3; batchnorm; relu; linear 9; batchnorm; dropout 0.2; linear 10", "--finetune-epochs", "1"],
-       ["fedbabu epochs=2", "--momentum", "0.5"], ["fedbabu epochs=2 tunes=head layers=2; local prox mu=0.1", "--finetune-epochs", "1"])
+       ["fedbabu epochs=2", "--momentum", "0.5"], ["fedbabu epochs=2 tunes=head layers=2; local prox mu=0.1", "--model", "conv 3 3; pool 2; relu; linear 9; linear 10", "--finetune-epochs", "1"])
 KEPT = (["fedavg", "--momentum", "0.8"], ["fedprox; optimizer adam eps=0.01", "--lr", "0.01"],
         ["fedavg; optimizer sgd nesterov=yes", "--momentum", "0.8", "--clip-grad-norm", "0.5"], ["fedavg; schedule rounds steps=3", "--momentum", "0.5"])
 CLIENTS = ["--clients", "5", "--clients-per-round", "3", "--partition", "dirichlet alpha=0.5", "--batch-size", "7"]

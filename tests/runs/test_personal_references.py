@@ -193,9 +193,11 @@ class Personal(FullBatch):
             _, err = self.run_net("refused", "moon", "--model", model, code=64)
             self.assertIn("a representation is what enters the net's last layer, which must be linear, after a layer that learns", err)
 
-    def test_a_fixed_head_on_a_frozen_body_is_refused(self):
+    def test_a_fixed_head_without_a_body_that_learns_is_refused(self):
         _, err = self.run_net("refused", "fedbabu", "--model", "linear 8; relu; linear classes", "--freeze", "fc1.*", code=64)
         self.assertIn("nothing would be trained; leave one, or take fedper", err)
+        _, err = self.run_net("refused", "fedbabu layers=2", "--model", "linear 8; relu; linear classes", code=64)
+        self.assertIn("personal fixed-head layers=2: no module is left to be trained; lower it, or take a net of more", err)
 
     def test_models_of_clusters_need_unlike_beginnings(self):
         self.run_it("one", "fedavg", "--lr", "0.1", "--rounds", "1")

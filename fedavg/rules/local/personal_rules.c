@@ -163,13 +163,12 @@ static Status find_last(uint64_t *first, const Spec *spec, const TensorList *ten
     const char *rule = personal_rules[row].name;
     TRY(spec->layer_count > 0 ? find_head(first, spec, count, rule, err)
                               : find_last_modules(first, tensors, count, rule, err));
-    if (*first > 0 || spec->layer_count > 0) return STATUS_OK;
+    const bool may_lack = spec->layer_count > 0 && row != PERSONAL_FIXED_HEAD;
+    if (*first > 0 || may_lack) return STATUS_OK;
     return fail(err, STATUS_USAGE, "personal %s layers=%g: no module is left %s; lower it, or take a net of more", rule,
                 count, lost[row]);
 }
 
-// A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
-// the last layers, LG-FedAvg all others.
 // A head that is fixed, on a body that is frozen, would be a run in which nothing is trained.
 static Status check_body(uint64_t end, const TensorList *tensors, Error *err) {
     for (int t = 0; t < tensors->count; t++)
@@ -180,6 +179,8 @@ static Status check_body(uint64_t end, const TensorList *tensors, Error *err) {
                 "it was initialised: nothing would be trained; leave one, or take fedper");
 }
 
+// A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
+// the last layers, LG-FedAvg all others.
 static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
                         const Training *training, Error *err) {
     *plan = (PersonalPlan){0};
