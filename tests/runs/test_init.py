@@ -93,7 +93,6 @@ class Init(RunCase):
         nothing = self.write("nothing.safetensors", {"a": ([1], [1])})
         self.assertIn("; no tensor fits", self.train(*TASK, "--model", NET, "--init", nothing, "--init-partial", "--out", "none", code=65)[1])
 
-    @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
     def test_weights_of_another_table_are_doubted(self):
         def table(name, head, yes="yes"):
             with open(self.path(name), "w") as file:
@@ -110,6 +109,7 @@ class Init(RunCase):
                 _, err = self.train("--data", data, *task, "--init", "one/model.safetensors", *more, "--out", f"of-{data}{len(more)}")
                 self.assertIn(doubt + word, err) if word else self.assertNotIn(doubt, err)
 
+    @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
     def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")
         clients = ["--clients", "4", "--clients-per-round", "2", "--client-test", "0.2", "--eval-clients-every", "1"]
