@@ -147,6 +147,20 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
+// A text's characters are numbered by the text itself, and a model's file does not name those of its own; LEAF's texts
+// are numbered by the model's vocabulary.
+static void doubt_numbers(const Subject *subject, const Safetensors *file, const Options *options, const Dataset *data,
+                          const Spec *spec) {
+    char hash[HASH_TEXT_BYTES];
+    const char *note = safetensors_note(file, "sounder.data_xxh3");
+    write_hash(hash, run_hash_data(data));
+    if (spec->layers[0].vocabulary == 0 || data->items.vocabulary > 0 || !note || strcmp(note, hash) == 0) return;
+    log_warning("--data %s: its characters, or tokens, must have the numbers that they had when %s was trained: a text "
+                "with other characters is numbered otherwise, and then these figures mean nothing; a folder with the "
+                "model's train.txt and this test.txt has the model's numbers, if no character is new",
+                options->data, subject->path);
+}
+
 static Batch test_batch(const Dataset *data, uint32_t first) {
     const uint32_t left = data->test.count - first;
     return (Batch){.pixels = data->test.pixels,
@@ -300,6 +314,7 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     if (options->trainer[0]) return evaluate_by_trainer(file, subject, options, data, err);
     TRY(run_check_samples(data, err));
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
+    if (!subject->is_own_data) doubt_numbers(subject, file, options, data, &spec);
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_numbers(&data->items);
     spec.label_rows = dataset_has_rows(&data->items);

@@ -268,6 +268,14 @@ class Init(RunCase):
             self.train("--data", "texts", "--model", net, "--clients", "2", "--workers", "1", "--batch-size", "20", "--lr", lr, "--momentum",
                        "0.5", "--rounds", rounds, "--quiet", "--out", f"text{lr}")
             self.assertGreater(self.rounds(f"text{lr}")[-1]["test_accuracy"], 0.9)
+        os.mkdir(self.path("others"))  # with as many characters, in another order
+        for name in "train.txt", "test.txt":
+            with open(self.path("texts", name)) as source, open(self.path("others", name), "w") as file:
+                file.write("".join(letter if letter in " ." else chr(ord("a") + ord("z") - ord(letter)) for letter in source.read()))
+        shutil.copy(self.path("texts", "text.json"), self.path("others"))
+        for data, doubted in ((["--data", "others"], True), (["--data", "texts"], False), ([], False)):
+            _, err = self.call("eval", f"text{nets[0][1]}", *data)
+            self.assertEqual("a folder with the model's train.txt and this test.txt has the model's numbers" in err, doubted, err)
 
     def test_a_run_that_is_resumed_goes_on_from_where_it_was(self):
         self.train(*TASK, "--model", NET, "--seed", "3", "--lr", "0.1", "--out", "first")
