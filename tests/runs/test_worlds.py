@@ -67,6 +67,11 @@ class World(WorldCase):
             _, err = self.train(*SMALL, *cohort, "--cohort-schedule", "step first=2", *words, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 
+    def test_masks_of_a_single_client_are_doubted(self):
+        for clients, doubted in ("1", True), ("2", False):
+            _, err = self.train(*SMALL, "--clients", "4", "--clients-per-round", clients, "--algorithm", "secagg", "--rounds", "1", "--out", clients)
+            self.assertEqual("hides nothing from the server in rounds of one client; give --clients 2 or more" in err, doubted, err)
+
     def test_a_world_in_which_nothing_happens_has_the_bits_of_fedavg(self):
         cohort = ["--clients-per-round", "5", "--rounds", "2"]
         self.run_world("plain", *cohort)

@@ -191,6 +191,13 @@ static void say_sample_privacy(Progress *progress, const Heading *heading) {
                  privacy->delta);
 }
 
+// The sum of one client is its update.
+static void warn_of_masks(const Options *options) {
+    if (options->clients_per_round == 1 && options_algorithm(options).traits.has[TRAIT_MASKS])
+        log_warning("send masked of --algorithm hides nothing from the server in rounds of one client; give --clients 2 "
+                    "or more, and --clients-per-round at least 2");
+}
+
 void progress_heading(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
@@ -210,6 +217,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (heading->options->release.hides) say_privacy(progress, heading);
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
     if (progress->first) warn_of_tests(options, heading->partition);
+    if (progress->first) warn_of_masks(options);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------
