@@ -17,6 +17,17 @@
      .help = "better, or luck: compares the other runs with those that have this value (fedavg, or OPTION=VALUE) and are alike in all " \
              "else: the mean difference of runs of one seed, Student's 95% interval, a sign test, and how many more seeds would find " \
              "a difference of this size; needs three seeds"}
+// Rows of two commands that train a list of runs.
+#define LISTED_RUNS(folder) \
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = folder, \
+     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command continues where it stopped"}, \
+    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow", \
+     .minimum = 1, .maximum = 256, .help = "runs side by side"}, \
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text", \
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"}, \
+     .help = "format of the table at the end; formats other than text run nothing and print the table of the existing runs"}, \
+    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false", \
+     .help = "print the commands of the runs, and start none"}
 static const Option runs_rows[] = {
     {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "one line per run",
      .help = "one line per value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
@@ -64,15 +75,7 @@ static const Option sweep_rows[] = {
 static const Option reproduce_rows[] = {
     {.name = "seeds", .type = OPTION_WHOLE, FIELD(seeds), .also = "repetitions n", .placeholder = "N", .preset = "3",
      .minimum = 1, .maximum = 1000, .help = "runs of each figure, with the first seeds of the publication"},
-    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "reproduced/NAME",
-     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command continues where it stopped"},
-    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
-     .minimum = 1, .maximum = 256, .help = "runs side by side"},
-    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
-     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "format of the table at the end; formats other than text run nothing and print the table of the existing runs"},
-    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
-     .help = "print the commands of the runs, and start none"},
+    LISTED_RUNS("reproduced/NAME"),
 };
 static const Option worth_rows[] = {
     {.name = "samples", .type = OPTION_WHOLE, FIELD(samples), .also = "permutations n", .placeholder = "N", .preset = "20",
@@ -81,15 +84,7 @@ static const Option worth_rows[] = {
     {.name = "figure", .type = OPTION_CHOICE, FIELD(figure), .also = "metric by", .placeholder = "WHAT", .preset = "auto",
      .choices = {"auto", "accuracy", "loss"}, .help = "what a client adds to: the accuracy of the final model on the test set, or its loss (less loss is more "
      "worth); auto: the accuracy, or the loss if there is none"},
-    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output", .placeholder = "FOLDER", .derived = "worth/NAME",
-     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command continues where it stopped"},
-    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j", .placeholder = "N", .derived = "as cores allow",
-     .minimum = 1, .maximum = 256, .help = "runs side by side"},
-    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
-     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "format of the table at the end; formats other than text run nothing and print the table of the existing runs"},
-    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
-     .help = "print the commands of the runs, and start none"},
+    LISTED_RUNS("worth/NAME"),
 };
 static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
