@@ -67,6 +67,7 @@ class World(WorldCase):
             _, err = self.train(*SMALL, *cohort, "--cohort-schedule", "step first=2", *words, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 
+    @unittest.skipIf(ON_CARD, "masks are for the CPU alone")
     def test_masks_of_a_single_client_are_doubted(self):
         for clients, doubted in ("1", True), ("2", False):
             _, err = self.train(*SMALL, "--clients", "4", "--clients-per-round", clients, "--algorithm", "secagg", "--rounds", "1", "--out", clients)
