@@ -23,7 +23,7 @@ static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
 }
 
 // Writes "  new clients 71.20%, 75.30% fine-tuned", or losses, to text (NEW_BYTES); empty without new clients.
-enum { NEW_BYTES = 192 };
+enum { NEW_BYTES = 384 };
 static const char *describe_new(char text[NEW_BYTES], const RoundTest *test) {
     char tuned[RUN_FIGURE_TEXT_BYTES] = "";
     const ClientTests *of = &test->new_clients, *after = &test->new_tuned;
