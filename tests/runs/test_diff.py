@@ -107,7 +107,7 @@ class Diff(RunCase):
         little = [] if SANITIZED else ["prlimit", f"--data={8 << 20}"]  # bytes, for two records of 6 MB
         done = subprocess.Popen([*little, SOUNDER, "diff", "a", "b"], cwd=self.folder.name, stdout=subprocess.PIPE, stderr=child, env={**os.environ, "TERM": "xterm"})
         told = done.stdout.read().decode()
-        done.wait()
+        done.wait(timeout=DEADLINE)
         done.stdout.close()
         os.close(child)
         seen = os.read(parent, 65536).decode()

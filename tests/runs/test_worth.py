@@ -4,7 +4,7 @@ Usage: test_worth.py PATH_OF_SOUNDER [unittest arguments]
 """
 import itertools, json, math, os, random, signal, subprocess, unittest
 
-from runs import OWN_SESSION, SOUNDER, RunCase, wait_until
+from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, wait_until
 
 CLASSES, WIDTH, EACH = 4, 8, 60
 TASK = ["--data", "own", "--model", "softmax", "--partition", "natural-id", "--batch-size", "10", "--lr", "0.1", "--rounds", "4", "--quiet",
@@ -81,7 +81,7 @@ class Worth(RunCase):
         self.started.append(process)
         wait_until(lambda: os.path.isdir(self.path("worth", "run")) and len(os.listdir(self.path("worth", "run"))) > 2)
         process.send_signal(signal.SIGINT)
-        out, _ = self.finish(process, process.wait())
+        out, _ = self.finish(process, process.wait(timeout=DEADLINE))
         if process.returncode:  # it was not faster than the signal
             self.assertEqual(process.returncode, 128 + signal.SIGINT)
             self.assertIn("go on: the same command with --out worth/run does what is not done", out)
