@@ -14,39 +14,13 @@
 
 enum { INPUT_GATES = 3 };
 
-// A pass over a chunk: its sizes, its two products, and the offsets of parameters and kept tensors.
-typedef struct Sequence {
-    Layer input, state; // products
-    size_t n, steps, units, features;
-    LstmPlaces at;
-    size_t state_weight, input_bias, state_bias; // offsets from the first parameter
-} Sequence;
-
-static Sequence sequence_of(const Layer *layer, int samples) {
-    const size_t units = (size_t)lstm_units(layer), features = (size_t)layer->in.columns;
-    return (Sequence){.input = lstm_input_product(layer),
-                      .state = lstm_state_product(layer),
-                      .n = (size_t)samples,
-                      .steps = (size_t)lstm_steps(layer),
-                      .units = units,
-                      .features = features,
-                      .at = lstm_places(layer, samples),
-                      .state_weight = INPUT_GATES * units * features,
-                      .input_bias = INPUT_GATES * units * (features + units),
-                      .state_bias = INPUT_GATES * units * (features + units + 1)};
-}
-
-// Gate number `gate` of unit u at step t: r, z, n, or U h + c.
-static float *gate_at(float *kept, const Sequence *of, size_t gate, size_t u, size_t t) {
-    return kept + of->at.gates + ((gate * of->units + u) * of->steps + t) * of->n;
-}
-
 // The outputs of step t. sums, more (3H,N): the products of the input and of the state.
-static void step_forward(float *kept, const float *sums, const float *more, const Sequence *of, size_t t) {
+static void step_forward(float *kept, const float *sums, const float *more, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
-        float *r = gate_at(kept, of, 0, u, t), *z = gate_at(kept, of, 1, u, t), *new = gate_at(kept, of, 2, u, t);
-        float *of_state = gate_at(kept, of, 3, u, t), *output = kept + of->at.outputs + (t + 1) * block + u * n;
+        float *r = recurrence_gate(kept, of, 0, u, t), *z = recurrence_gate(kept, of, 1, u, t),
+              *new = recurrence_gate(kept, of, 2, u, t);
+        float *of_state = recurrence_gate(kept, of, 3, u, t), *output = kept + of->at.outputs + (t + 1) * block + u * n;
         const float *before = output - block, *a = sums + u * n, *b = more + u * n;
         for (size_t s = 0; s < n; s++) {
             r[s] = sigmoid_value(a[s] + b[s], 0);
@@ -61,7 +35,7 @@ static void step_forward(float *kept, const float *sums, const float *more, cons
 // The outputs are kept with one step of zeros before them, as of an lstm.
 void ISA_NAME(gru_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
                            const Layer *layer, int samples) {
-    const Sequence of = sequence_of(layer, samples);
+    const Recurrence of = recurrence_of(layer, samples);
     const size_t n = of.n, block = of.units * n;
     float *sums = scratch, *more = scratch + INPUT_GATES * block, *outputs = kept + of.at.outputs;
     memset(outputs, 0, block * sizeof *outputs);
@@ -80,12 +54,13 @@ void ISA_NAME(gru_forward)(float *out, float *kept, float *scratch, const float 
 
 // The backward pass of step t's outputs. Their gradient becomes the part of the previous outputs' gradient that passes
 // by the products; the gates' gradients overwrite the gates, and are written to of_input and of_state (3H,N), too.
-static void step_backward(float *kept, float *of_input, float *of_state, float *output_gradient, const Sequence *of,
+static void step_backward(float *kept, float *of_input, float *of_state, float *output_gradient, const Recurrence *of,
                           size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
-        float *r = gate_at(kept, of, 0, u, t), *z = gate_at(kept, of, 1, u, t), *new = gate_at(kept, of, 2, u, t);
-        float *state_new = gate_at(kept, of, 3, u, t), *given = output_gradient + u * n;
+        float *r = recurrence_gate(kept, of, 0, u, t), *z = recurrence_gate(kept, of, 1, u, t),
+              *new = recurrence_gate(kept, of, 2, u, t);
+        float *state_new = recurrence_gate(kept, of, 3, u, t), *given = output_gradient + u * n;
         float *input = of_input + u * n, *state = of_state + u * n;
         const float *before = kept + of->at.outputs + t * block + u * n;
         for (size_t s = 0; s < n; s++) {
@@ -111,7 +86,7 @@ static void add_rows(float *gradient, float *bias_gradient, const float *rows, c
 }
 
 // Each weight's gradient in products over all steps. The state's new gate is stored apart from its first two.
-static void add_gradient(float *gradient, const float *kept, const Sequence *of) {
+static void add_gradient(float *gradient, const float *kept, const Recurrence *of) {
     const float *gates = kept + of->at.gates, *states = kept + of->at.states;
     const size_t units = of->units, gate = units * of->steps * of->n;
     const int all = (int)(of->steps * of->n), outs = (int)units;
@@ -124,7 +99,7 @@ static void add_gradient(float *gradient, const float *kept, const Sequence *of)
 // Backward through time, from the last step on.
 void ISA_NAME(gru_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
                             const float *weight, const Layer *layer, int samples) {
-    const Sequence of = sequence_of(layer, samples);
+    const Recurrence of = recurrence_of(layer, samples);
     const size_t n = of.n, block = of.units * n;
     float *of_input = scratch, *of_state = scratch + 3 * block, *output_gradient = scratch + 6 * block;
     float *through = scratch + 7 * block, *products = scratch + 10 * block;

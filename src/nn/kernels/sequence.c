@@ -99,40 +99,13 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
 
 // Long short-term memory ----------------------------------------------------------------------------------------------
 
-// A pass over a chunk: its sizes, its two products, and the offsets of parameters and kept tensors.
-typedef struct Sequence {
-    Layer input, state; // products
-    size_t n, steps, units, features;
-    LstmPlaces at;
-    size_t state_weight, state_bias; // offsets from the first parameter of U and of c, which is as long as b before it
-    size_t input_bias;
-} Sequence;
-
-static Sequence sequence_of(const Layer *layer, int samples) {
-    const size_t units = (size_t)lstm_units(layer), features = (size_t)layer->in.columns;
-    return (Sequence){.input = lstm_input_product(layer),
-                      .state = lstm_state_product(layer),
-                      .n = (size_t)samples,
-                      .steps = (size_t)lstm_steps(layer),
-                      .units = units,
-                      .features = features,
-                      .at = lstm_places(layer, samples),
-                      .state_weight = 4 * units * features,
-                      .input_bias = 4 * units * (features + units),
-                      .state_bias = 4 * units * (features + units + 1)};
-}
-
-// The four gates of unit u at step t.
-static float *gate_at(float *kept, const Sequence *of, size_t gate, size_t u, size_t t) {
-    return kept + of->at.gates + ((gate * of->units + u) * of->steps + t) * of->n;
-}
-
 // The cell of step t. sums, more (4H,N): the two products of the gates, which are added here.
-static void step_forward(float *kept, const float *sums, const float *more, const Sequence *of, size_t t) {
+static void step_forward(float *kept, const float *sums, const float *more, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
-        float *i = gate_at(kept, of, 0, u, t), *f = gate_at(kept, of, 1, u, t), *g = gate_at(kept, of, 2, u, t);
-        float *o = gate_at(kept, of, 3, u, t), *cell = kept + of->at.cells + t * block + u * n;
+        float *i = recurrence_gate(kept, of, 0, u, t), *f = recurrence_gate(kept, of, 1, u, t),
+              *g = recurrence_gate(kept, of, 2, u, t);
+        float *o = recurrence_gate(kept, of, 3, u, t), *cell = kept + of->at.cells + t * block + u * n;
         float *output = kept + of->at.outputs + (t + 1) * block + u * n;
         const float *a = sums + u * n, *b = more + u * n;
         for (size_t s = 0; s < n; s++) {
@@ -152,7 +125,7 @@ static void step_forward(float *kept, const float *sums, const float *more, cons
 // The outputs are kept with one step of zeros before them, so that the first step's product has no special case.
 void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
                             const Layer *layer, int samples) {
-    const Sequence of = sequence_of(layer, samples);
+    const Recurrence of = recurrence_of(layer, samples);
     const size_t n = of.n, block = of.units * n;
     float *sums = scratch, *more = scratch + 4 * block, *outputs = kept + of.at.outputs;
     memset(outputs, 0, block * sizeof *outputs);
@@ -173,11 +146,12 @@ void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float
 // which overwrite the gates and are written to gate_gradient (4H,N), too. cell_gradient (H,N) becomes that of the
 // previous cells.
 static void step_backward(float *kept, float *gate_gradient, float *cell_gradient, const float *output_gradient,
-                          const Sequence *of, size_t t) {
+                          const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
-        float *i = gate_at(kept, of, 0, u, t), *f = gate_at(kept, of, 1, u, t), *g = gate_at(kept, of, 2, u, t);
-        float *o = gate_at(kept, of, 3, u, t), *to = gate_gradient + u * n, *cells = cell_gradient + u * n;
+        float *i = recurrence_gate(kept, of, 0, u, t), *f = recurrence_gate(kept, of, 1, u, t),
+              *g = recurrence_gate(kept, of, 2, u, t);
+        float *o = recurrence_gate(kept, of, 3, u, t), *to = gate_gradient + u * n, *cells = cell_gradient + u * n;
         const float *cell = kept + of->at.cells + t * block + u * n, *given = output_gradient + u * n;
         for (size_t s = 0; s < n; s++) {
             const float flat = tanh_value(cell[s], 0), before = t > 0 ? *(cell - block + s) : 0;
@@ -193,7 +167,7 @@ static void step_backward(float *kept, float *gate_gradient, float *cell_gradien
 }
 
 // Computes each weight's gradient in one product over all steps: the samples of all steps are side by side.
-static void add_gradient(float *gradient, const float *kept, const Sequence *of) {
+static void add_gradient(float *gradient, const float *kept, const Recurrence *of) {
     const SgdUpdate descent = {.keep = 1};
     const float *gates = kept + of->at.gates;
     const int all = (int)(of->steps * of->n);
@@ -208,7 +182,7 @@ static void add_gradient(float *gradient, const float *kept, const Sequence *of)
 // is faster than one per step.
 void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
                              const float *out_gradient, const float *weight, const Layer *layer, int samples) {
-    const Sequence of = sequence_of(layer, samples);
+    const Recurrence of = recurrence_of(layer, samples);
     const size_t n = of.n, block = of.units * n;
     float *gate_gradient = scratch, *output_gradient = scratch + 4 * block, *cell_gradient = scratch + 8 * block;
     float *products = scratch + 10 * block;

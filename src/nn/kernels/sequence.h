@@ -56,6 +56,35 @@ static inline size_t lstm_scratch_floats(const Layer *layer, int samples) {
     return 8 * h * n + 2 * h * n + (one > other ? one : other);
 }
 
+// A pass of an lstm or a gru over a chunk: its sizes, its two products, and where parameters and kept tensors are.
+typedef struct Recurrence {
+    Layer input, state; // products
+    size_t n, steps, units, features;
+    LstmPlaces at;
+    // Offsets from the first parameter: of the state's weight, and of the two biases, which are equally long.
+    size_t state_weight, input_bias, state_bias;
+} Recurrence;
+
+static inline Recurrence recurrence_of(const Layer *layer, int samples) {
+    const size_t units = (size_t)lstm_units(layer), features = (size_t)layer->in.columns;
+    const size_t rows = (size_t)lstm_gates(layer) * units;
+    return (Recurrence){.input = lstm_input_product(layer),
+                        .state = lstm_state_product(layer),
+                        .n = (size_t)samples,
+                        .steps = (size_t)lstm_steps(layer),
+                        .units = units,
+                        .features = features,
+                        .at = lstm_places(layer, samples),
+                        .state_weight = rows * features,
+                        .input_bias = rows * (features + units),
+                        .state_bias = rows * (features + units + 1)};
+}
+
+// Kept gate number `gate` of unit u at step t (samples).
+static inline float *recurrence_gate(float *kept, const Recurrence *of, size_t gate, size_t u, size_t t) {
+    return kept + of->at.gates + ((gate * of->units + u) * of->steps + t) * of->n;
+}
+
 // The two projections of an attention as linear layers of each step: of its input to queries, keys and values, and of
 // the heads' contexts. attention_input_parameters: floats of the first one's weight and bias, after which the second
 // one's begin.
