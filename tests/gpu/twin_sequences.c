@@ -113,7 +113,7 @@ typedef struct Recurrent {
             cuda_##name##_backward                                                                                     \
     }
 
-static const Recurrent lstms = RECURRENT(lstm), grus = RECURRENT(gru), attentions = RECURRENT(attention);
+static const Recurrent recurrents = RECURRENT(recurrent), attentions = RECURRENT(attention);
 
 static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float *kept, float *scratch, float *gradient,
                        float *in_gradient, const float *in, const float *out_gradient, const float *weight) {
@@ -159,7 +159,7 @@ static void check_with_products(const Trial *trial, const Recurrent *of, const L
 
 // All steps' outputs, the last one's, a sequence of a single step, whose outputs before are zeros, and more units than
 // a tile has rows or stages at once.
-static void check_recurrent(const Trial *trial, const Recurrent *of, const char *text) {
+static void check_recurrent(const Trial *trial, const char *text) {
     static const struct {
         Shape shape;
         int units;
@@ -171,16 +171,16 @@ static void check_recurrent(const Trial *trial, const Recurrent *of, const char 
         char net[64];
         snprintf(net, sizeof net, "%s %d%s; linear 2", text, nets[i].units, nets[i].last);
         check_ok(spec_parse(&spec, net, nets[i].shape, 2, &err));
-        check_with_products(trial, of, &spec.layers[0]);
+        check_with_products(trial, &recurrents, &spec.layers[0]);
     }
 }
 
 static void check_lstm(const Trial *trial) {
-    check_recurrent(trial, &lstms, "lstm");
+    check_recurrent(trial, "lstm");
 }
 
 static void check_gru(const Trial *trial) {
-    check_recurrent(trial, &grus, "gru");
+    check_recurrent(trial, "gru");
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
@@ -199,10 +199,10 @@ static const Twin rows[] = {
     {OP(embedding_backward), " cuda_embedding_backward ", check_embedding},
     {OP(positions_forward), " cuda_positions_forward ", check_positions},
     {OP(positions_backward), " cuda_positions_backward ", check_positions},
-    {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},
-    {OP(lstm_backward), " cuda_lstm_backward ", check_lstm},
-    {OP(gru_forward), " cuda_gru_forward cuda_gru_kept_features ", check_gru},
-    {OP(gru_backward), " cuda_gru_backward ", check_gru},
+    {OP(lstm_forward), " cuda_recurrent_forward cuda_recurrent_kept_features ", check_lstm},
+    {OP(lstm_backward), " cuda_recurrent_backward ", check_lstm},
+    {OP(gru_forward), " cuda_recurrent_forward cuda_recurrent_kept_features ", check_gru},
+    {OP(gru_backward), " cuda_recurrent_backward ", check_gru},
     {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
     {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
     {OP(attention_forward), " cuda_attention_forward cuda_attention_kept_features ", check_attention},

@@ -180,23 +180,15 @@ void cuda_positions_forward(float *out, const float *in, const float *weight, si
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step);
 
-// Long short-term memory; a launch for each step. weight: the layer's first parameter. gradient: the gradients of all
-// its parameters, overwritten, or NULL. kept (M, features,N): written on the forward pass, read and overwritten on the
+// An lstm or a gru; a launch for each step. weight: the layer's first parameter. gradient: the gradients of all its
+// parameters, overwritten, or NULL. kept (M, features,N): written on the forward pass, read and overwritten on the
 // backward pass. in_gradient: NULL if not needed.
-size_t cuda_lstm_kept_features(const Layer *layer);
-void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
-                       const CudaStep *step);
-void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
-                        const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
-                        const CudaStep *step);
-
-// Gated recurrent units, with the arguments of an lstm.
-size_t cuda_gru_kept_features(const Layer *layer);
-void cuda_gru_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
-                      const CudaStep *step);
-void cuda_gru_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
-                       const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
-                       const CudaStep *step);
+size_t cuda_recurrent_kept_features(const Layer *layer);
+void cuda_recurrent_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
+                            const Layer *layer, const CudaStep *step);
+void cuda_recurrent_backward(float *gradient, float *in_gradient, float *kept, const float *in,
+                             const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
+                             const Layer *layer, const CudaStep *step);
 
 // Attention, with the arguments of an lstm.
 size_t cuda_attention_kept_features(const Layer *layer);

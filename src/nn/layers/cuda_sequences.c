@@ -30,7 +30,7 @@ static void positions_backward(const CudaCall *call) {
 }
 
 // An lstm or a gru reads the weights of its states again at each step.
-static double lstm_bytes(const CudaPass *pass, const CudaOp *op) {
+static double recurrent_bytes(const CudaPass *pass, const CudaOp *op) {
     const size_t units = (size_t)lstm_units(op->layer), again = (size_t)lstm_steps(op->layer) - 1;
     return cuda_values_bytes(pass, op, 1, 1) + cuda_lanes_bytes(pass, 2 * cuda_layer_statistics(op->layer)) +
            cuda_arrays_bytes(pass, layer_parameters(op->layer) + again * (size_t)lstm_gates(op->layer) * units * units);
@@ -42,27 +42,15 @@ static double attention_bytes(const CudaPass *pass, const CudaOp *op) {
            cuda_arrays_bytes(pass, layer_parameters(op->layer));
 }
 
-static void lstm_forward(const CudaCall *call) {
+static void recurrent_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_lstm_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
+    cuda_recurrent_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
-static void lstm_backward(const CudaCall *call) {
+static void recurrent_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_lstm_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
-                       call->stride, call->gradient_stride, op->layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
-}
-
-static void gru_forward(const CudaCall *call) {
-    const CudaOp *op = call->op;
-    cuda_gru_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
-}
-
-static void gru_backward(const CudaCall *call) {
-    const CudaOp *op = call->op;
-    cuda_gru_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
-                      call->stride, call->gradient_stride, op->layer, call->step);
+    cuda_recurrent_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
+                            call->stride, call->gradient_stride, op->layer, call->step);
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
@@ -82,10 +70,12 @@ static void attention_backward(const CudaCall *call) {
 const CudaLayer cuda_embedding_layer = {.forward = embedding_forward, .backward = embedding_backward};
 const CudaLayer cuda_positions_layer = {
     .forward = positions_forward, .backward = positions_backward, .in = 3, .out = 2};
-const CudaLayer cuda_lstm_layer = {
-    .statistics = cuda_lstm_kept_features, .forward = lstm_forward, .backward = lstm_backward, .bytes = lstm_bytes};
-const CudaLayer cuda_gru_layer = {
-    .statistics = cuda_gru_kept_features, .forward = gru_forward, .backward = gru_backward, .bytes = lstm_bytes};
+#define RECURRENT                                                                                                      \
+    {                                                                                                                  \
+        .statistics = cuda_recurrent_kept_features, .forward = recurrent_forward, .backward = recurrent_backward,      \
+        .bytes = recurrent_bytes                                                                                       \
+    }
+const CudaLayer cuda_lstm_layer = RECURRENT, cuda_gru_layer = RECURRENT;
 const CudaLayer cuda_attention_layer = {.statistics = cuda_attention_kept_features,
                                         .forward = attention_forward,
                                         .backward = attention_backward,
