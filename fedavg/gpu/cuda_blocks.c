@@ -98,10 +98,20 @@ Status cuda_leave_cores(const RunConfig *config, Error *err) {
 }
 
 // Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.
-Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
+Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     const size_t bytes = count * item_bytes;
-    void **memory = pointer;
+    void **memory = pointer, **note = own(&arrays->device, 1, sizeof *note);
+    if (!note) return fail(err, STATUS_OS, "no memory for an address");
     CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
+    *note = *memory;
     CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
     return STATUS_OK;
+}
+
+// An address of NULL, which cudaFree takes, is that of an array that could not be allocated.
+void cuda_arrays_free(CudaArrays *arrays) {
+    for (void **note = NULL; (note = owned_before(&arrays->device, note));)
+        cudaFree(*note);
+    owned_free(&arrays->device);
+    owned_free(&arrays->host);
 }

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/rules/server/server_rule.h"
@@ -49,8 +50,15 @@ Status cuda_leave_cores(const RunConfig *config, Error *err);
 // Waits for all work on the stream; UNAVAILABLE, with `what` it was, if some of it failed.
 Status cuda_wait(cudaStream_t stream, Error *err, const char *what);
 
-// *pointer (count * item_bytes) = zeros in device memory, owned by the caller; `what` it is for, for the error.
-Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err);
+// The arrays that a parent or a worker owns, freed by one call, which serves an init that failed, too. All zeros: none.
+typedef struct CudaArrays {
+    Owned host;   // by own()
+    Owned device; // the addresses of those of cuda_allocate
+} CudaArrays;
+
+// *pointer (count * item_bytes) = zeros in device memory; `what` it is for, for the error.
+Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err);
+void cuda_arrays_free(CudaArrays *arrays);
 
 // The test set on the GPU: one net in evaluation mode over all its samples.
 

@@ -27,40 +27,29 @@ uint32_t cuda_clients_arrays(const RunConfig *config) {
 
 // A rule that adds nothing to the steps needs none of these arrays: memory of the GPU is left for more models per
 // launch.
-Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
+Status cuda_clients_init(CudaClients *clients, CudaArrays *arrays, const RunMemory *memory, uint32_t models,
+                         Error *err) {
     const RunConfig *config = memory->config;
     const size_t floats = models * config->gpu.stride;
     *clients = (CudaClients){.memory = memory, .row = config->recipe.local.row, .models = models};
     if (!shifts(config)) return STATUS_OK;
-    clients->host_turns = own(&clients->owned, models, sizeof *clients->host_turns);
-    clients->host_pulls = own(&clients->owned, models, sizeof *clients->host_pulls);
-    clients->host_totals = own(&clients->owned, models, sizeof *clients->host_totals);
-    clients->host_unfit = own(&clients->owned, models, sizeof *clients->host_unfit);
-    if (clients->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
-    TRY(cuda_allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
-    TRY(cuda_allocate(&clients->pulls, models, sizeof(float), "pulls", err));
-    TRY(cuda_allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
+    clients->host_turns = own(&arrays->host, models, sizeof *clients->host_turns);
+    clients->host_pulls = own(&arrays->host, models, sizeof *clients->host_pulls);
+    clients->host_totals = own(&arrays->host, models, sizeof *clients->host_totals);
+    clients->host_unfit = own(&arrays->host, models, sizeof *clients->host_unfit);
+    if (arrays->host.lacks_memory) return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
+    TRY(cuda_allocate(arrays, &clients->shifts, floats, sizeof(float), "what a local rule adds", err));
+    TRY(cuda_allocate(arrays, &clients->pulls, models, sizeof(float), "pulls", err));
+    TRY(cuda_allocate(arrays, &clients->turns, models, sizeof(LocalTurn), "turns", err));
     if (local_looks(&config->recipe.local)) {
-        TRY(cuda_allocate(&clients->full_gradient, floats, sizeof(float), "gradients at the global weights", err));
-        TRY(cuda_allocate(&clients->totals, models, sizeof(uint32_t), "clients' samples", err));
+        TRY(cuda_allocate(arrays, &clients->full_gradient, floats, sizeof(float), "gradients at the global weights",
+                          err));
+        TRY(cuda_allocate(arrays, &clients->totals, models, sizeof(uint32_t), "clients' samples", err));
     }
     if (!keeps(config)) return STATUS_OK;
-    TRY(cuda_allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
-    TRY(cuda_allocate(&clients->state, floats, sizeof(float), "what clients keep", err));
-    return cuda_allocate(&clients->state_after, floats, sizeof(float), "what clients will keep", err);
-}
-
-// cudaFree takes NULL, so that this serves an init that failed, too.
-void cuda_clients_free(CudaClients *clients) {
-    cudaFree(clients->totals);
-    cudaFree(clients->full_gradient);
-    cudaFree(clients->state_after);
-    cudaFree(clients->state);
-    cudaFree(clients->unfit);
-    cudaFree(clients->turns);
-    cudaFree(clients->pulls);
-    cudaFree(clients->shifts);
-    owned_free(&clients->owned);
+    TRY(cuda_allocate(arrays, &clients->unfit, models, sizeof(uint32_t), "refusals", err));
+    TRY(cuda_allocate(arrays, &clients->state, floats, sizeof(float), "what clients keep", err));
+    return cuda_allocate(arrays, &clients->state_after, floats, sizeof(float), "what clients will keep", err);
 }
 
 // Copies the state of client m to the GPU; zeros in its first turn. The row is the one in force. The client writes

@@ -1,48 +1,46 @@
 // The local rule's part of a launch's clients (rules/local/local_rules.h), around their training on the GPU.
 //
-//   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
+//   TRY(cuda_clients_init(&clients, &arrays, memory, models, err)); // before the net, which takes shifts and pulls
 //   each launch: TRY(cuda_clients_begin(&clients, jobs, count, round, blocks, weights, stream, err));
 //                ... they train ...
 //                TRY(cuda_clients_conclude(&clients, &rows, fits, jobs, count, err)); // their state is in new rows
 //                cuda_clients_add_changes(&clients, changes, shares, fence);
-//   cuda_clients_free(&clients);
+//   cuda_arrays_free(&arrays);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H
 #define SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H
 
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
-#include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
 #include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaClients {
-    Owned owned;                         // the host's arrays
     const RunMemory *memory;             // borrowed
     cudaStream_t stream;                 // borrowed, of this launch
     uint32_t row, models;                // of the local rule; of a launch, at most
     CudaTurns at;                        // of this launch
-    float *shifts, *state, *state_after; // device, owned (models strided); NULL where the rule does without
-    float *full_gradient;                // device, owned (models strided): at the global weights; NULL: unused
-    uint32_t *totals;                    // device, owned (models): samples of each client; NULL: unused
-    float *pulls;                        // device, owned (models)
-    LocalTurn *turns;                    // device, owned (models)
-    uint32_t *unfit;                     // device, owned (models)
-    LocalTurn *host_turns;               // owned (models)
-    float *host_pulls;                   // owned (models)
-    uint32_t *host_unfit;                // owned (models)
-    uint32_t *host_totals;               // owned (models)
+    float *shifts, *state, *state_after; // device (models strided); NULL where the rule does without
+    float *full_gradient;                // device (models strided): at the global weights; NULL: unused
+    uint32_t *totals;                    // device (models): samples of each client; NULL: unused
+    float *pulls;                        // device (models)
+    LocalTurn *turns;                    // device (models)
+    uint32_t *unfit;                     // device (models)
+    LocalTurn *host_turns;               // (models)
+    float *host_pulls;                   // (models)
+    uint32_t *host_unfit;                // (models)
+    uint32_t *host_totals;               // (models)
 } CudaClients;
 
 // How many arrays of a model's size a client needs for its rule: none if that adds nothing to the client's gradients.
 uint32_t cuda_clients_arrays(const RunConfig *config);
 
-// Where the rule adds nothing to any gradient, shifts stays NULL and the calls below do nothing. To be freed also after
-// a failure.
-Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err);
-void cuda_clients_free(CudaClients *clients);
+// Where the rule adds nothing to any gradient, shifts stays NULL and the calls below do nothing. arrays: the owner of
+// the clients' arrays.
+Status cuda_clients_init(CudaClients *clients, CudaArrays *arrays, const RunMemory *memory, uint32_t models,
+                         Error *err);
 
 // weights (models strided): the local models, into which the caller has copied the global one.
 Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,

@@ -4,7 +4,6 @@
 
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_aggregate.h"
-#include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/worker/client.h"
 
 // Rows travel as they are in the file. `places` spreads them over the runs of parameters on the GPU, where one kernel
@@ -24,12 +23,13 @@ static void find_places(uint32_t *places, const PersonalPlan *plan) {
             *places++ = (uint32_t)i;
 }
 
-Status cuda_own_init(CudaOwn *self, const RunMemory *memory, uint32_t models, Error *err) {
+Status cuda_own_init(CudaOwn *self, CudaArrays *arrays, const RunMemory *memory, uint32_t models, Error *err) {
     *self = (CudaOwn){.memory = memory, .floats = (uint32_t)own_floats(memory->config)};
     const size_t bytes = self->floats * sizeof *self->places;
     if (self->floats == 0) return STATUS_OK;
-    TRY(cuda_allocate(&self->rows, (size_t)models * self->floats, sizeof(float), "parameters that stay", err));
-    TRY(cuda_allocate(&self->places, self->floats, sizeof *self->places, "the places of parameters that stay", err));
+    TRY(cuda_allocate(arrays, &self->rows, (size_t)models * self->floats, sizeof(float), "parameters that stay", err));
+    TRY(cuda_allocate(arrays, &self->places, self->floats, sizeof *self->places, "the places of parameters that stay",
+                      err));
     uint32_t *places = malloc(bytes);
     if (!places) return fail(err, STATUS_OS, "no memory for the places of %u parameters", self->floats);
     find_places(places, &memory->config->personal);
@@ -37,11 +37,6 @@ Status cuda_own_init(CudaOwn *self, const RunMemory *memory, uint32_t models, Er
     free(places);
     CUDA_TRY(copied, err, "copying the places of parameters that stay");
     return STATUS_OK;
-}
-
-void cuda_own_free(CudaOwn *self) {
-    cudaFree(self->places);
-    cudaFree(self->rows);
 }
 
 // The row is the one in force: a launch that is repeated after a death reads what it has read before.

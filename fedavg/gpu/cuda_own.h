@@ -1,33 +1,33 @@
 // The parameters that stay with the clients of a launch (rules/local/personal_rules.h), around their training on the
 // GPU.
 //
-//   TRY(cuda_own_init(&own, memory, models, err));
+//   TRY(cuda_own_init(&own, &arrays, memory, models, err));
 //   each launch: TRY(cuda_own_begin(&own, weights, jobs, count, stream, err));  // added to the global weights
 //                ... they train ...
 //                TRY(cuda_own_conclude(&own, &rows, weights, global, jobs, count, stream, err)); // new rows
-//   cuda_own_free(&own);
+//   cuda_arrays_free(&arrays);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_OWN_H
 #define SOUNDER_FEDAVG_GPU_CUDA_OWN_H
 
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
+#include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaOwn {
     const RunMemory *memory; // borrowed
     uint32_t floats;         // of a row; 0: no parameters stay
-    float *rows;             // device, owned (models, floats)
-    uint32_t *places;        // device, owned (floats): the parameter that a float of a row belongs to
+    float *rows;             // device (models, floats)
+    uint32_t *places;        // device (floats): the parameter that a float of a row belongs to
 } CudaOwn;
 
 // Device bytes of both arrays.
 uint64_t cuda_own_bytes(const RunConfig *config, uint32_t models);
 
-// Without such parameters the calls below do nothing. To be freed also after a failure.
-Status cuda_own_init(CudaOwn *self, const RunMemory *memory, uint32_t models, Error *err);
-void cuda_own_free(CudaOwn *self);
+// Without such parameters the calls below do nothing. arrays: the owner of both.
+Status cuda_own_init(CudaOwn *self, CudaArrays *arrays, const RunMemory *memory, uint32_t models, Error *err);
 
 // weights (models strided): the local models, which are copies of the global one. Asynchronous.
 Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uint32_t count, cudaStream_t stream,

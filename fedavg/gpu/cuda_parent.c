@@ -18,6 +18,7 @@
 // memory. The slots exist once, on the GPU; the host has only their lasting part.
 
 typedef struct CudaParent {
+    CudaArrays arrays;
     CudaBlocks blocks;
     CudaView view; // the new weights
     void *pinned;  // the lasting slots in the host's memory, which the driver has pinned; NULL: it has not
@@ -42,10 +43,7 @@ static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     cuda_samples_free(&self->samples);
     if (self->stream) cudaStreamDestroy(self->stream);
-    cudaFree(self->begun_vectors);
-    cudaFree(self->begun_weights);
-    cudaFree(self->not_finite);
-    cudaFree(self->used);
+    cuda_arrays_free(&self->arrays);
     cuda_view_free(&self->view);
     cuda_blocks_free(&self->blocks);
     free(self);
@@ -63,14 +61,13 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
     TRY(cuda_blocks_create(&self->blocks, &config->gpu, err));
     TRY(cuda_view_create(&self->view, bytes, self->gpu, err));
-    CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
-    CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
+    TRY(cuda_allocate(&self->arrays, &self->used, MAX_WORKERS, 1, "the list of slots", err));
+    TRY(cuda_allocate(&self->arrays, &self->not_finite, 1, sizeof *self->not_finite, "a counter", err));
     if (run_algorithm(config).engine->writes_weights)
-        CUDA_TRY(cudaMalloc((void **)&self->begun_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
+        TRY(cuda_allocate(&self->arrays, &self->begun_weights, bytes, 1, "a copy of the model", err));
     bytes = slots_restored_bytes(&config->slots);
-    if (bytes > 0)
-        CUDA_TRY(cudaMalloc((void **)&self->begun_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
-    return STATUS_OK;
+    return bytes > 0 ? cuda_allocate(&self->arrays, &self->begun_vectors, bytes, 1, "a copy of the velocity", err)
+                     : STATUS_OK;
 }
 
 // The data set is copied once per run: workers import the block and read their samples there in every round. Test
@@ -118,7 +115,7 @@ static Status cuda_init(Parent *parent, Error *err) {
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload(self, parent->memory, err));
     pin_lasting_slots(self, parent->memory);
-    TRY_GOTO(fail, cuda_samples_init(&self->samples, parent->memory, 1, err));
+    TRY_GOTO(fail, cuda_samples_init(&self->samples, &self->arrays, parent->memory, 1, err));
     TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
                                        self->blocks.test_labels, &self->samples, &config->spec, &parent->memory->data,
                                        config->gpu.tf32 != 0, err));

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
 static bool replaces_labels(const RunConfig *config) {
@@ -24,27 +23,25 @@ size_t cuda_samples_bytes(const RunConfig *config, uint32_t models) {
 }
 
 // A run whose clients see the data set as it is needs no arrays, and its kernels read samples as fast as they can.
-Status cuda_samples_init(CudaSamples *samples, const RunMemory *memory, uint32_t models, Error *err) {
+Status cuda_samples_init(CudaSamples *samples, CudaArrays *arrays, const RunMemory *memory, uint32_t models,
+                         Error *err) {
     const RunConfig *config = memory->config;
     const size_t classes = classes_of(config), views = has_views(config) ? models : 0,
                  labels = replaces_labels(config) ? models * classes : 0;
     *samples = (CudaSamples){.memory = memory, .models = models};
     TRY(view_init(&samples->view, memory, err));
-    samples->host_views = own(&samples->owned, views, sizeof *samples->host_views);
-    samples->host_labels_of = own(&samples->owned, labels, sizeof *samples->host_labels_of);
+    samples->host_views = own(&arrays->host, views, sizeof *samples->host_views);
+    samples->host_labels_of = own(&arrays->host, labels, sizeof *samples->host_labels_of);
     samples->false_labels_of =
-        own(&samples->owned, attack_is_on_labels(&config->attack) ? classes : 0, sizeof *samples->false_labels_of);
-    if (samples->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for the views of %u clients", models);
+        own(&arrays->host, attack_is_on_labels(&config->attack) ? classes : 0, sizeof *samples->false_labels_of);
+    if (arrays->host.lacks_memory) return fail(err, STATUS_OS, "no memory for the views of %u clients", models);
     if (samples->false_labels_of) attack_labels(samples->false_labels_of, config->spec.classes, &config->attack);
-    if (views > 0) TRY(cuda_allocate(&samples->views, views, sizeof(SampleView), "views of samples", err));
+    if (views > 0) TRY(cuda_allocate(arrays, &samples->views, views, sizeof(SampleView), "views of samples", err));
     if (labels == 0) return STATUS_OK;
-    return cuda_allocate(&samples->labels_of, labels, sizeof(uint16_t), "labels", err);
+    return cuda_allocate(arrays, &samples->labels_of, labels, sizeof(uint16_t), "labels", err);
 }
 
 void cuda_samples_free(CudaSamples *samples) {
-    cudaFree(samples->labels_of);
-    cudaFree(samples->views);
-    owned_free(&samples->owned);
     view_free(&samples->view);
 }
 

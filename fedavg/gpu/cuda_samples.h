@@ -1,29 +1,28 @@
 // The samples of a launch's clients as they see them (worker/view.h): each model of the launch gets a view of the data
 // set on the GPU, and a label for each label of the data set.
 //
-//   TRY(cuda_samples_init(&samples, memory, models, err));           // before the net, whose plan takes the arrays
+//   TRY(cuda_samples_init(&samples, &arrays, memory, models, err));  // before the net, whose plan takes the arrays
 //   cuda_samples_plan(&plan, &samples);
 //   each launch: TRY(cuda_samples_train(&samples, jobs, count, round, stream, err));
 //                ... steps, and a wait for the stream, which reads the host's arrays ...
-//   cuda_samples_free(&samples);
+//   cuda_samples_free(&samples), cuda_arrays_free(&arrays);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_SAMPLES_H
 #define SOUNDER_FEDAVG_GPU_CUDA_SAMPLES_H
 
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
-#include "base/owned.h"
+#include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/view.h"
 #include "nn/cuda/cuda_net.h"
 
 typedef struct CudaSamples {
     const RunMemory *memory;   // borrowed
-    Owned owned;               // the host's arrays
     View view;                 // of one client after the other
     uint32_t models;           // of a launch, at most
-    SampleView *views;         // device, owned (models); NULL where clients see the data set as it is
-    uint16_t *labels_of;       // device, owned (models, classes); NULL where no label is replaced
+    SampleView *views;         // device (models); NULL where clients see the data set as it is
+    uint16_t *labels_of;       // device (models, classes); NULL where no label is replaced
     SampleView *host_views;    // (models)
     uint16_t *host_labels_of;  // (models, classes)
     uint16_t *false_labels_of; // (classes): an attacker's; NULL where no attack is on labels
@@ -32,8 +31,9 @@ typedef struct CudaSamples {
 // Device bytes that they take.
 size_t cuda_samples_bytes(const RunConfig *config, uint32_t models);
 
-// To be freed also after a failure.
-Status cuda_samples_init(CudaSamples *samples, const RunMemory *memory, uint32_t models, Error *err);
+// arrays: the owner of the device arrays and the host's. To be freed also after a failure.
+Status cuda_samples_init(CudaSamples *samples, CudaArrays *arrays, const RunMemory *memory, uint32_t models,
+                         Error *err);
 void cuda_samples_free(CudaSamples *samples);
 
 // Fills in the plan's numbers of the data set and its views; pixels and labels are the caller's.

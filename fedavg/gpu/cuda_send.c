@@ -26,19 +26,12 @@ Status cuda_send_init(CudaWorker *self, Error *err) {
     const size_t bytes = config->parameters * sizeof(float);
     if (!cuda_sends(config)) return STATUS_OK;
     TRY(sender_init(&self->sender, self->memory, err));
-    self->trained = malloc(bytes);
-    self->host_lengths = own(&self->owned, self->models, sizeof *self->host_lengths);
-    if (!self->trained || !self->host_lengths) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
+    self->trained = own(&self->arrays.host, config->parameters, sizeof *self->trained);
+    self->host_lengths = own(&self->arrays.host, self->models, sizeof *self->host_lengths);
+    if (self->arrays.host.lacks_memory) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
     if (config->recipe.clip.row > 0 && !config->inspects_updates) // else the jobs have their lengths
-        TRY(cuda_allocate(&self->lengths, self->models, sizeof(double), "lengths of updates", err));
-    return cuda_allocate(&self->zeros, config->parameters, sizeof(float), "zeros", err);
-}
-
-void cuda_send_free(CudaWorker *self) {
-    cudaFree(self->lengths);
-    cudaFree(self->zeros);
-    free(self->trained);
-    sender_free(&self->sender);
+        TRY(cuda_allocate(&self->arrays, &self->lengths, self->models, sizeof(double), "lengths of updates", err));
+    return cuda_allocate(&self->arrays, &self->zeros, config->parameters, sizeof(float), "zeros", err);
 }
 
 // Whether the host needs the client's weights: an attack or a code changes them, and rows are stored on the host.

@@ -26,22 +26,11 @@
 static void cuda_worker_free(void *worker) {
     CudaWorker *self = worker;
     cuda_net_free(self->net);
-    cudaFree(self->counts);
-    cudaFree(self->unfit);
-    cudaFree(self->shares);
-    cudaFree(self->order);
-    cudaFree(self->gradient);
-    cudaFree(self->velocity);
-    cudaFree(self->squares);
-    cudaFree(self->forgotten);
-    cudaFree(self->weights);
-    cuda_send_free(self);
-    cuda_clients_free(&self->clients);
-    cuda_own_free(&self->own);
+    sender_free(&self->sender);
     cuda_state_rows_free(&self->rows);
     cuda_samples_free(&self->samples);
     cuda_blocks_free(&self->blocks);
-    owned_free(&self->owned);
+    cuda_arrays_free(&self->arrays);
     free(self);
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
@@ -49,16 +38,16 @@ static void cuda_worker_free(void *worker) {
 // All memory of a launch is allocated once, for the largest launch, so that taking, ordering and judging jobs cannot
 // fail for lack of memory in the middle of a round.
 static Status allocate_host(CudaWorker *self, Error *err) {
-    self->host_order = own(&self->owned, cuda_samples_most(self->memory), sizeof *self->host_order);
-    self->next_order = own(&self->owned, cuda_samples_most(self->memory), sizeof *self->next_order);
-    self->host_unfit = own(&self->owned, self->models, sizeof *self->host_unfit);
-    self->host_shares = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_shares);
-    self->host_forgotten = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_forgotten);
-    self->fits = own(&self->owned, self->models, sizeof *self->fits);
-    self->jobs = own(&self->owned, self->models, sizeof *self->jobs);
-    self->next_jobs = own(&self->owned, self->models, sizeof *self->next_jobs);
-    self->results = own(&self->owned, self->models, sizeof *self->results);
-    if (!self->owned.lacks_memory) return STATUS_OK;
+    self->host_order = own(&self->arrays.host, cuda_samples_most(self->memory), sizeof *self->host_order);
+    self->next_order = own(&self->arrays.host, cuda_samples_most(self->memory), sizeof *self->next_order);
+    self->host_unfit = own(&self->arrays.host, self->models, sizeof *self->host_unfit);
+    self->host_shares = own(&self->arrays.host, 2 * (size_t)self->models, sizeof *self->host_shares);
+    self->host_forgotten = own(&self->arrays.host, 2 * (size_t)self->models, sizeof *self->host_forgotten);
+    self->fits = own(&self->arrays.host, self->models, sizeof *self->fits);
+    self->jobs = own(&self->arrays.host, self->models, sizeof *self->jobs);
+    self->next_jobs = own(&self->arrays.host, self->models, sizeof *self->next_jobs);
+    self->results = own(&self->arrays.host, self->models, sizeof *self->results);
+    if (!self->arrays.host.lacks_memory) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
@@ -70,17 +59,20 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     const Algorithm *algorithm = &self->memory->algorithm;
     const size_t floats = self->models * config->gpu.stride;
     if (!algorithm->engine->writes_weights)
-        TRY(cuda_allocate(&self->weights, floats, sizeof(float), "local models", err));
-    if (!algorithm->engine->in_lockstep) TRY(cuda_allocate(&self->velocity, floats, sizeof(float), "velocities", err));
+        TRY(cuda_allocate(&self->arrays, &self->weights, floats, sizeof(float), "local models", err));
+    if (!algorithm->engine->in_lockstep)
+        TRY(cuda_allocate(&self->arrays, &self->velocity, floats, sizeof(float), "velocities", err));
     if (algorithm->optimizer->states > 1) {
-        TRY(cuda_allocate(&self->squares, floats, sizeof(float), "Adam's squares", err));
-        TRY(cuda_allocate(&self->forgotten, 2 * (size_t)self->models, sizeof(double), "Adam's powers", err));
+        TRY(cuda_allocate(&self->arrays, &self->squares, floats, sizeof(float), "Adam's squares", err));
+        TRY(cuda_allocate(&self->arrays, &self->forgotten, 2 * (size_t)self->models, sizeof(double), "Adam's powers",
+                          err));
     }
-    TRY(cuda_allocate(&self->gradient, floats, sizeof(float), "gradients", err));
-    TRY(cuda_allocate(&self->order, cuda_samples_most(self->memory), sizeof(uint32_t), "the order of samples", err));
-    TRY(cuda_allocate(&self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
-    TRY(cuda_allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
-    return cuda_allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
+    TRY(cuda_allocate(&self->arrays, &self->gradient, floats, sizeof(float), "gradients", err));
+    TRY(cuda_allocate(&self->arrays, &self->order, cuda_samples_most(self->memory), sizeof(uint32_t),
+                      "the order of samples", err));
+    TRY(cuda_allocate(&self->arrays, &self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
+    TRY(cuda_allocate(&self->arrays, &self->unfit, self->models, sizeof(uint64_t), "refusals", err));
+    return cuda_allocate(&self->arrays, &self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
 
 // Samples are read from the parent's block, the order of a client's samples from this worker's own array. With Hogwild
@@ -138,7 +130,7 @@ static Status open_fence(CudaWorker *self, Error *err) {
 // from the shard's size (shard_batch_samples), so that no list has to be copied in each step.
 static Status upload_counts(CudaWorker *self, Error *err) {
     const uint32_t clients = self->memory->config->clients;
-    uint32_t *counts = own(&self->owned, clients, sizeof *counts);
+    uint32_t *counts = own(&self->arrays.host, clients, sizeof *counts);
     if (!counts) return fail(err, STATUS_OS, "no memory for the sizes of %u shards", clients);
     for (uint32_t client = 0; client < clients; client++)
         partition_client(&self->memory->partition, client, &counts[client]);
@@ -161,10 +153,10 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, open_fence(self, err));
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
-    TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
-    TRY_GOTO(fail, cuda_own_init(&self->own, memory, self->models, err));
+    TRY_GOTO(fail, cuda_clients_init(&self->clients, &self->arrays, memory, self->models, err));
+    TRY_GOTO(fail, cuda_own_init(&self->own, &self->arrays, memory, self->models, err));
     TRY_GOTO(fail, cuda_state_rows_init(&self->rows, &memory->client_state, err));
-    TRY_GOTO(fail, cuda_samples_init(&self->samples, memory, self->models, err));
+    TRY_GOTO(fail, cuda_samples_init(&self->samples, &self->arrays, memory, self->models, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
     const CudaNetPlan plan = make_plan(self);
     TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));

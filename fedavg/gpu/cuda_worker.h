@@ -10,7 +10,6 @@
 
 #include "base/device.h"
 #include "base/err.h"
-#include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_own.h"
@@ -31,9 +30,9 @@ typedef struct CudaShuffled {
 typedef struct CudaWorker {
     const RunMemory *memory; // borrowed
     uint32_t rank;
-    uint32_t models; // of a launch, at most
-    uint32_t round;  // of the phase, by which clients see their samples
-    Owned owned;     // the host's arrays
+    uint32_t models;   // of a launch, at most
+    uint32_t round;    // of the phase, by which clients see their samples
+    CudaArrays arrays; // all below but for the net, the rows and the sender
     CudaBlocks blocks;
     CudaFence fence;                      // closed when this process is dead
     CudaNet *net;                         // owned
@@ -90,10 +89,9 @@ Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *er
 // Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
-// Sends updates where the run changes them first (cuda_send.c). To be freed also after a failure.
+// Sends updates where the run changes them first (cuda_send.c).
 bool cuda_sends(const RunConfig *config);
 Status cuda_send_init(CudaWorker *self, Error *err);
-void cuda_send_free(CudaWorker *self);
 
 // The models of self->jobs (jobs) with a share become what the server reads of them; *accepted: those that still have
 // one.

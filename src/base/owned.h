@@ -33,6 +33,12 @@ static inline void *own(Owned *owned, size_t count, size_t item_bytes) {
     return memset((char *)line + OWNED_LINE_BYTES, 0, bytes);
 }
 
+// Returns the array that was allocated before this one; the last one for NULL; NULL for the first.
+static inline void *owned_before(const Owned *owned, const void *array) {
+    char *line = array ? *(char *const *)((const char *)array - OWNED_LINE_BYTES) : (char *)owned->last;
+    return line ? line + OWNED_LINE_BYTES : NULL;
+}
+
 static inline void owned_free(Owned *owned) {
     for (void *line = owned->last, *before; line; line = before) {
         before = *(void **)line;
