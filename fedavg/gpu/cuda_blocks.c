@@ -97,7 +97,8 @@ Status cuda_leave_cores(const RunConfig *config, Error *err) {
     return device_sleep_when_waiting((int)config->gpu.gpu, err);
 }
 
-// Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.
+// Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN. cudaMemset
+// does not wait for the GPU, and other streams are not ordered after it.
 Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     const size_t bytes = count * item_bytes;
     void **memory = pointer, **note = own(&arrays->device, 1, sizeof *note);
@@ -105,7 +106,7 @@ Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t ite
     CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
     *note = *memory;
     CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
-    return STATUS_OK;
+    return cuda_wait(0, err, what);
 }
 
 // An address of NULL, which cudaFree takes, is that of an array that could not be allocated.

@@ -64,7 +64,8 @@ static size_t align(size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-// One allocation holds all three arrays, so that one free ends it on every path.
+// One allocation holds all three arrays, so that one free ends it on every path. The net's stream is not ordered after
+// these copies, and even those that say that they wait may leave the last part of pageable memory on its way.
 static Status upload(EvaluationMemory *self, const float *parameters, const Spec *spec, const Dataset *data,
                      Error *err) {
     size_t weight_bytes = spec->parameter_count * sizeof *parameters;
@@ -74,14 +75,12 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     self->labels = self->pixels + align(pixel_bytes);
     self->bytes = self->labels + label_bytes;
     CUDA_TRY(cudaMalloc((void **)&self->memory, self->bytes), err, "%zu bytes for weights and test set", self->bytes);
-    cudaError_t error = cudaMemcpy(self->memory, parameters, weight_bytes, cudaMemcpyHostToDevice);
-    if (error == cudaSuccess)
-        error = cudaMemcpy(self->memory + self->pixels, data->test.pixels, pixel_bytes, cudaMemcpyHostToDevice);
-    if (error == cudaSuccess)
-        error = cudaMemcpy(self->memory + self->labels, data->test.labels, label_bytes, cudaMemcpyHostToDevice);
-    if (error == cudaSuccess) return STATUS_OK;
-    cudaFree(self->memory);
-    return cuda_fail(err, error, "copying weights and test set to the GPU");
+    Status status = cuda_copy(self->memory, parameters, weight_bytes, 0, err);
+    if (status == STATUS_OK) status = cuda_copy(self->memory + self->pixels, data->test.pixels, pixel_bytes, 0, err);
+    if (status == STATUS_OK) status = cuda_copy(self->memory + self->labels, data->test.labels, label_bytes, 0, err);
+    if (status == STATUS_OK) status = cuda_wait(0, err, "copying weights and test set to the GPU");
+    if (status != STATUS_OK) cudaFree(self->memory);
+    return status;
 }
 
 // A net for one evaluation: a program that evaluates once has no use for the blocks that processes share.

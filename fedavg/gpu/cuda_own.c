@@ -33,10 +33,10 @@ Status cuda_own_init(CudaOwn *self, CudaArrays *arrays, const RunMemory *memory,
     uint32_t *places = malloc(bytes);
     if (!places) return fail(err, STATUS_OS, "no memory for the places of %u parameters", self->floats);
     find_places(places, &memory->config->personal);
-    const cudaError_t copied = cudaMemcpy(self->places, places, bytes, cudaMemcpyHostToDevice);
+    Status status = cuda_copy(self->places, places, bytes, 0, err);
+    if (status == STATUS_OK) status = cuda_wait(0, err, "copying the places of parameters that stay");
     free(places);
-    CUDA_TRY(copied, err, "copying the places of parameters that stay");
-    return STATUS_OK;
+    return status;
 }
 
 // The row is the one in force: a launch that is repeated after a death reads what it has read before.
