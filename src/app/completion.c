@@ -5,6 +5,7 @@
 
 #include "app/commands.h"
 #include "app/help.h"
+#include "base/text.h"
 
 static bool takes(const Command *command, const Option *option) {
     switch (command->takes) {
@@ -23,10 +24,9 @@ static bool takes(const Command *command, const Option *option) {
 static void print_table(FILE *file) {
     for (int i = 0; i < option_count; i++) {
         char names[256] = "";
-        size_t used = 0;
         for (const Command *command = commands; command < commands + command_count; command++)
             if (takes(command, &option_table[i]))
-                used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "," : "", command->name);
+                text_add(names, sizeof names, "%s%s", *names ? "," : "", command->name);
         option_print_words(file, &option_table[i], names);
     }
     for (const Command *command = commands; command < commands + command_count; command++)

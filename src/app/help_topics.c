@@ -8,6 +8,7 @@
 #include "app/help.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "base/text_stream.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
@@ -159,9 +160,9 @@ static const struct {
     {"  model_xxh3, tensors_xxh3",
      "XXH3 of the new model's weights, and of each tensor; with personal clusters of all models"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  test_label_accuracy, test_accuracy_by_label",
-     "if samples have several labels each: the share of labels that are right, and that of each label (in the summary); "
-     "test_accuracy counts samples of which all are right"},
+    {"  test_label_accuracy, test_accuracy_by_label", "if samples have several labels each: the share of labels that "
+                                                      "are right, and that of each label (in the summary); "
+                                                      "test_accuracy counts samples of which all are right"},
     {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
@@ -277,11 +278,10 @@ static void print_overview(FILE *file) {
         const char *arguments = command->brief ? command->brief : command->arguments ? command->arguments : "";
         char usage[128], text[1024] = "";
         snprintf(usage, sizeof usage, "sounder %s%s%s", command->name, *arguments ? " " : "", arguments);
-        size_t used = 0;
         for (const Command *topic = commands; topic < commands + command_count; topic++)
             if (command->run == command_help && command_is_topic(topic) && !topic->is_for_programs)
-                used += (size_t)snprintf(text + used, sizeof text - used, "%s, ", topic->name);
-        snprintf(text + used, sizeof text - used, "%s", command->summary);
+                text_add(text, sizeof text, "%s, ", topic->name);
+        text_add(text, sizeof text, "%s", command->summary);
         print_entry(file, usage, text);
     }
 }

@@ -1,5 +1,6 @@
 #include "text.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,14 @@ char *text_cut(char *to, size_t bytes, const char *text) {
 
 char *text_utf8(char *to, size_t bytes, const char *text) {
     return copy_letters(to, bytes, text, "\xef\xbf\xbd");
+}
+
+void text_add(char *text, size_t bytes, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, bytes - used, format, arguments);
+    va_end(arguments);
 }
 
 void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {

@@ -27,6 +27,9 @@ char *text_cut(char *to, size_t bytes, const char *text);
 // As text_cut, but with U+FFFD for each byte that is not UTF-8, for JSON and XML. 3 * strlen + 1 bytes hold any text.
 char *text_utf8(char *to, size_t bytes, const char *text);
 
+// Appends to a text (printf style) what fits into its `bytes` bytes, '\0' included.
+void text_add(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 // Appends a name of name_bytes bytes to a comma-separated list in a sentence, if name and comma fit.
 void text_list(char *list, size_t bytes, const char *name, size_t name_bytes);
 

@@ -189,6 +189,7 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
     int saved = dup(STDOUT_FILENO);
     dup2(fileno(file), STDOUT_FILENO);
     RoundReport report = {.round = 1,
+                          .cohort = &(Cohort){.count = 0},
                           .train_loss = -(double)NAN,
                           .seconds = 2,
                           .samples = 5000,

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "option_table.h"
 
 int option_index(const Option *option) {
@@ -396,11 +397,10 @@ static const char *choice_in_words(char usage[FORM_USAGE_BYTES], const Option *o
 static void choices_in_words(char *text, const Option *option) {
     char usage[FORM_USAGE_BYTES], next[FORM_USAGE_BYTES];
     const char *choice;
-    size_t used = 0;
     for (int i = 0; (choice = choice_in_words(usage, option, i)); i++) {
         const char *separator = i == 0 ? "" : choice_in_words(next, option, i + 1) ? ", " : " or ";
-        used += (size_t)snprintf(text + used, OPTION_RANGE_BYTES - used, "%s%s", separator, choice);
-        assert(used < OPTION_RANGE_BYTES);
+        text_add(text, OPTION_RANGE_BYTES, "%s%s", separator, choice);
+        assert(strlen(text) + 1 < OPTION_RANGE_BYTES);
     }
 }
 

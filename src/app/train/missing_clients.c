@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "io/metrics.h"
 
 enum { ROUNDS_SHOWN = 8 };
@@ -52,18 +53,18 @@ static Status note_round(void *context, json_t *line, Error *err) {
 Status missing_clients_text(char text[MISSING_TEXT_BYTES], const Folder *folder, Error *err) {
     static const char *const types[] = {"round", NULL};
     Missing self = {0};
-    size_t used = 0;
     *text = '\0';
     TRY(metrics_visit(folder, types, note_round, &self, err));
     if (self.missing == 0) return STATUS_OK;
-#define ADD(...) used += (size_t)snprintf(text + used, MISSING_TEXT_BYTES - used, __VA_ARGS__)
-    ADD("%lld of %lld drawn clients never arrived", self.missing, self.drawn);
+    text_add(text, MISSING_TEXT_BYTES, "%lld of %lld drawn clients never arrived", self.missing, self.drawn);
     for (int cause = 0, told = 0; cause < CAUSES; cause++)
-        if (self.causes[cause] > 0) ADD("%s%lld %s", told++ ? ", " : " (", self.causes[cause], cause_words[cause]);
-    ADD("); round%s ", self.round_count == 1 ? "" : "s");
+        if (self.causes[cause] > 0)
+            text_add(text, MISSING_TEXT_BYTES, "%s%lld %s", told++ ? ", " : " (", self.causes[cause],
+                     cause_words[cause]);
+    text_add(text, MISSING_TEXT_BYTES, "); round%s ", self.round_count == 1 ? "" : "s");
     for (int i = 0; i < ROUNDS_SHOWN && i < self.round_count; i++)
-        ADD("%s%lld", i > 0 ? ", " : "", self.rounds[i]);
-    if (self.round_count > ROUNDS_SHOWN) ADD(" and %lld more", self.round_count - ROUNDS_SHOWN);
-#undef ADD
+        text_add(text, MISSING_TEXT_BYTES, "%s%lld", i > 0 ? ", " : "", self.rounds[i]);
+    if (self.round_count > ROUNDS_SHOWN)
+        text_add(text, MISSING_TEXT_BYTES, " and %lld more", self.round_count - ROUNDS_SHOWN);
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 
 // Room for a number, its comma and '\0'.
 enum { NUMBER_BYTES = 24 };
@@ -183,9 +184,7 @@ typedef struct Names {
 enum { MOST_NAMES = 8 };
 
 static void add_name(Names *names, const char *name) {
-    const size_t used = strlen(names->text);
-    if (names->count++ < MOST_NAMES)
-        snprintf(names->text + used, sizeof names->text - used, "%s%s", used > 0 ? ", " : "", name);
+    if (names->count++ < MOST_NAMES) text_list(names->text, sizeof names->text, name, strlen(name));
 }
 
 // partial: some tensors need not fit; they stay as they are, which a warning says.

@@ -12,6 +12,7 @@
 #include "app/options/run_target.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
 
@@ -194,8 +195,9 @@ static void say_sample_privacy(Progress *progress, const Heading *heading) {
 // The sum of one client is its update.
 static void warn_of_masks(const Options *options) {
     if (options->clients_per_round == 1 && options_algorithm(options).traits.has[TRAIT_MASKS])
-        log_warning("send masked of --algorithm hides nothing from the server in rounds of one client; give --clients 2 "
-                    "or more, and --clients-per-round at least 2");
+        log_warning(
+            "send masked of --algorithm hides nothing from the server in rounds of one client; give --clients 2 "
+            "or more, and --clients-per-round at least 2");
 }
 
 void progress_heading(Progress *progress, const Heading *heading) {
@@ -282,9 +284,8 @@ static void describe_ranks(char *text, size_t bytes, const Rounds *rounds) {
         counts[strchr(letters, row[rank]) - letters]++;
     }
     snprintf(text, bytes, "%s", workers <= MOST_LETTERS ? row : "");
-    for (size_t i = 0, used = 0; workers > MOST_LETTERS && letters[i]; i++)
-        if (counts[i])
-            used += (size_t)snprintf(text + used, bytes - used, "%s%u %c", used ? " " : "", counts[i], letters[i]);
+    for (size_t i = 0; workers > MOST_LETTERS && letters[i]; i++)
+        if (counts[i]) text_add(text, bytes, "%s%u %c", *text ? " " : "", counts[i], letters[i]);
 }
 
 static int terminal_columns(void) {

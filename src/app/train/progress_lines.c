@@ -7,6 +7,7 @@
 
 #include "app/options/run_target.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { TEST_BYTES = 1024 }; // a loss may have forty digits and more
 
@@ -42,29 +43,25 @@ static const char *describe_new(char text[NEW_BYTES], const RoundTest *test) {
 }
 
 // Adds the first metrics and that of the run's figure: "  perplexity 18.2000  recall 0.8120".
-static void describe_metrics(char *text, size_t bytes, const MetricSums *metrics, const RunFigure *figure) {
+static void describe_metrics(char text[TEST_BYTES], const MetricSums *metrics, const RunFigure *figure) {
     enum { MOST_SHOWN = 4 };
-    uint32_t left = metrics->count, shown = 0;
-    size_t used = 0;
+    uint32_t shown = 0;
     char number[RUN_FIGURE_TEXT_BYTES];
-    for (uint32_t i = 0; i < metrics->count && used < bytes; i++) {
+    for (uint32_t i = 0; i < metrics->count; i++) {
         const MetricSum *metric = &metrics->all[i];
         const bool is_figure = strcmp(metric->name, figure->metric) == 0;
         if (shown >= MOST_SHOWN && !is_figure) continue;
-        metric_text(number, metric_value(metric));
-        used += (size_t)snprintf(text + used, bytes - used, "  %s %s", metric->name, number);
-        shown++, left--;
+        text_add(text, TEST_BYTES, "  %s %s", metric->name, metric_text(number, metric_value(metric)));
+        shown++;
     }
-    if (left > 0 && used < bytes) snprintf(text + used, bytes - used, "  and %u more", left);
+    if (shown < metrics->count) text_add(text, TEST_BYTES, "  and %u more", metrics->count - shown);
 }
 
 // Appends " (clusters of 6, 4)" to the text.
 static void describe_clusters(char *text, size_t bytes, const ClientTests *tests) {
-    for (uint32_t c = 0; c < tests->clusters && tests->clusters > 1; c++) {
-        const size_t used = strlen(text);
-        snprintf(text + used, bytes - used, "%s%lld%s", c == 0 ? " (clusters of " : ", ",
-                 (long long)tests->clients_of[c], c + 1 < tests->clusters ? "" : ")");
-    }
+    for (uint32_t c = 0; c < tests->clusters && tests->clusters > 1; c++)
+        text_add(text, bytes, "%s%lld%s", c == 0 ? " (clusters of " : ", ", (long long)tests->clients_of[c],
+                 c + 1 < tests->clusters ? "" : ")");
 }
 
 // Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
@@ -74,32 +71,26 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
     const RunFigure shown =
         figure_facts[of->kind].is_validation ? run_figure_on_test(of) : *of; // the line says which set
-    size_t used = 0;
     text[0] = '\0';
     const char *set = test->validates ? "validation" : "test";
-    if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
-    if (!isnan(test->accuracy))
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
+    if (test->tested) text_add(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
+    if (!isnan(test->accuracy)) text_add(text, TEST_BYTES, "  %6.2f%%", 100 * test->accuracy);
     if (!isnan(test->figures.label_accuracy))
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  labels %.2f%%", 100 * test->figures.label_accuracy);
+        text_add(text, TEST_BYTES, "  labels %.2f%%", 100 * test->figures.label_accuracy);
     if (figure_facts[of->kind].of_classes && test->tested)
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %s",
-                                 run_figure_text(value, &shown, round_test_value(test, of)));
-    if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
-    if (!isnan(test->attack_success))
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);
+        text_add(text, TEST_BYTES, "  %s", run_figure_text(value, &shown, round_test_value(test, of)));
+    if (!isnan(test->rmse)) text_add(text, TEST_BYTES, "  RMSE %.4f", test->rmse);
+    if (!isnan(test->attack_success)) text_add(text, TEST_BYTES, "  attack %6.2f%%", 100 * test->attack_success);
     describe_clients(clients, test);
     if (personal->never_trained > 0)
         snprintf(notes, sizeof notes, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
     describe_clusters(notes, sizeof notes, personal);
     if (personal->clients > 0)
-        snprintf(text + used, TEST_BYTES - used, "  %s%s",
-                 run_figure_text(value, &figure, round_test_value(test, &figure)), notes);
+        text_add(text, TEST_BYTES, "  %s%s", run_figure_text(value, &figure, round_test_value(test, &figure)), notes);
     else
-        snprintf(text + used, TEST_BYTES - used, "%s", clients);
-    used = strlen(text);
-    used += (size_t)snprintf(text + used, TEST_BYTES - used, "%s", describe_new(fresh, test));
-    describe_metrics(text + used, TEST_BYTES - used, &test->metrics, of);
+        text_add(text, TEST_BYTES, "%s", clients);
+    text_add(text, TEST_BYTES, "%s", describe_new(fresh, test));
+    describe_metrics(text, &test->metrics, of);
 }
 
 void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, const RoundTest *final,
@@ -119,31 +110,25 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
 }
 
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
-    char tested[TEST_BYTES], rest[192] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
+    char tested[TEST_BYTES], rest[256] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
     if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
     if (report->samples == 0 && report->cohort->jobs > 0) // of private steps, whose updates are noise then
         snprintf(trained, sizeof trained, "no sample was drawn");
     describe_test(tested, test, figure);
     if (report->synchronising_seconds > 0)
-        snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
+        text_add(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);
-    size_t used = strlen(rest);
-    if (report->staleness_mean > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  staleness %.2f", report->staleness_mean);
+    if (report->staleness_mean > 0) text_add(rest, sizeof rest, "  staleness %.2f", report->staleness_mean);
     if (report->workers_lost > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u worker%s lost", report->workers_lost,
-                                 plural(report->workers_lost));
-    if (isfinite(report->epsilon))
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon %.3g", report->epsilon);
+        text_add(rest, sizeof rest, "  %u worker%s lost", report->workers_lost, plural(report->workers_lost));
+    if (isfinite(report->epsilon)) text_add(rest, sizeof rest, "  epsilon %.3g", report->epsilon);
     if (isfinite(report->sample_epsilon))
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon of samples %.3g", report->sample_epsilon);
-    if (report->cohort && report->cohort->abandoned)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  too few arrived: the model stays");
+        text_add(rest, sizeof rest, "  epsilon of samples %.3g", report->sample_epsilon);
+    if (report->cohort && report->cohort->abandoned) text_add(rest, sizeof rest, "  too few arrived: the model stays");
     if (report->refused > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u update%s refused", report->refused,
-                                 plural(report->refused));
+        text_add(rest, sizeof rest, "  %u update%s refused", report->refused, plural(report->refused));
     if (report->refused_steps > 0)
-        snprintf(rest + used, sizeof rest - used, "  %llu step%s refused", (unsigned long long)report->refused_steps,
+        text_add(rest, sizeof rest, "  %llu step%s refused", (unsigned long long)report->refused_steps,
                  plural(report->refused_steps));
     progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, tested,
                  report->seconds, with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);

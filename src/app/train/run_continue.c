@@ -1,7 +1,6 @@
 #include "run_continue.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "app/options/option_table.h"
 #include "app/train/run_goals.h"
@@ -17,11 +16,6 @@ static Status check_recording(const Options *options, uint32_t rounds, Error *wh
     return STATUS_OK;
 }
 
-static void append(char command[RUN_COMMAND_BYTES], const char *option, uint32_t value) {
-    const size_t used = strlen(command);
-    snprintf(command + used, RUN_COMMAND_BYTES - used, " --%s %u", option, value);
-}
-
 Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *options, const Goals *goals,
                             const char *folder, uint32_t rounds_done, Error *why) {
     char word[SHELL_WORD_BYTES];
@@ -32,9 +26,9 @@ Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *opti
     TRY(options_check_resumed(options, (int)rounds, why));
     TRY(check_recording(options, rounds, why));
     snprintf(command, RUN_COMMAND_BYTES, "sounder train --resume %s", shell_path(word, folder));
-    if (has_all) append(command, "rounds", rounds);
+    if (has_all) text_add(command, RUN_COMMAND_BYTES, " --rounds %u", rounds);
     if (goals_are_out_of_patience(goals, options))
-        append(command, "patience", goals->tests_since_best + (uint32_t)options->patience);
-    if (goals_are_at_target(goals, options)) strcat(command, " --stop-at-target=false");
+        text_add(command, RUN_COMMAND_BYTES, " --patience %u", goals->tests_since_best + (uint32_t)options->patience);
+    if (goals_are_at_target(goals, options)) text_add(command, RUN_COMMAND_BYTES, " --stop-at-target=false");
     return STATUS_OK;
 }

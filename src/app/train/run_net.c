@@ -8,6 +8,7 @@
 #include "app/train/run_set_up.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "nn/spec.h"
 
@@ -33,8 +34,7 @@ static Status check_model_name(const Options *options, Error *err) {
     for (size_t i = 0; i < zoo_entry_count; i++) {
         if (strcmp(model, zoo_entries[i].name) == 0) return STATUS_OK;
         suggestion_consider(&suggestion, zoo_entries[i].name);
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
+        text_list(names, sizeof names, zoo_entries[i].name, strlen(zoo_entries[i].name));
     }
     return fail(err, STATUS_USAGE,
                 "%s %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)",
