@@ -1,10 +1,11 @@
 // Part of train_steps.h: one round of a run: its training, its tests, its checkpoint.
 #include "app/train_steps.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "app/train/run_goals.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "fedavg/memory/state.h"
 
 Status train_write_checkpoint(Run *run, Error *err) {
@@ -34,24 +35,25 @@ static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, Eva
 
 // A trainer shows in its first test whether it counts hits and which metrics it has.
 static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
-    char name[OPTION_NAMED_BYTES], has[256] = "no metric";
+    char has[256] = "";
     const FigureFacts *facts = &figure_facts[run->figure.kind];
     const MetricSums *metrics = &test->metrics;
     if (!run->options.trainer[0]) return STATUS_OK;
-    const char *named = run->target.given ? "target" : "patience-by";
+    const char *name = run->target.given ? "target" : "patience-by";
     const char *text = run->target.given ? run->options.target : run->options.patience_by;
-    options_named(name, &run->options, named);
-    for (uint32_t i = 0, used = 0; i < metrics->count && used < sizeof has; i++)
-        used += (uint32_t)snprintf(has + used, sizeof has - used, "%s%s", i > 0 ? ", " : "", metrics->all[i].name);
+    for (uint32_t i = 0; i < metrics->count; i++)
+        text_list(has, sizeof has, metrics->all[i].name, strlen(metrics->all[i].name));
     if (run->figure.kind == FIGURE_METRIC && !metric_sums_find(metrics, run->figure.metric))
-        return fail(err, STATUS_USAGE,
-                    "%s %.100s: the trainer's test reports %s; take one of these, or give turn.add(..., %s=...)", name,
-                    text, has, run->figure.metric);
+        return options_refuse(
+            &run->options, name, err,
+            " %.100s: the trainer's test reports %s; take one of these, or give turn.add(..., %s=...)", text,
+            *has ? has : "no metric", run->figure.metric);
     if (!facts->is_share || test->judged) return STATUS_OK;
     if (*text)
-        return fail(err, STATUS_USAGE,
-                    "%s %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss%s", name,
-                    text, run->target.given ? "=VALUE" : "");
+        return options_refuse(
+            &run->options, name, err,
+            " %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss%s", text,
+            run->target.given ? "=VALUE" : "");
     run->figure = (RunFigure){.kind = facts->loss};
     if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
     return STATUS_OK;

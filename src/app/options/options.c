@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "option_table.h"
@@ -26,6 +27,15 @@ const char *options_named(char *text, const Options *options, const char *name) 
     else
         snprintf(text, OPTION_NAMED_BYTES, "--%s", name);
     return text;
+}
+
+Status options_refuse(const Options *options, const char *name, Error *err, const char *format, ...) {
+    char named[OPTION_NAMED_BYTES], text[ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return fail(err, STATUS_USAGE, "%s%s", options_named(named, options, name), text);
 }
 
 Status options_blame(const Options *options, const char *name, const char *gap, Status status, const Error *why,

@@ -151,6 +151,10 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
 enum { OPTION_NAMED_BYTES = 640 };
 const char *options_named(char *text, const Options *options, const char *name);
 
+// USAGE with what the option is called, followed by the text (printf style): "--drop-out" and " 1: no client arrives".
+Status options_refuse(const Options *options, const char *name, Error *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 // Passes STATUS_OK on. Otherwise fails with the status, and with what the option is called, `gap`, and the sentence of
 // why, whose sketch it keeps.
 Status options_blame(const Options *options, const char *name, const char *gap, Status status, const Error *why,

@@ -56,10 +56,10 @@ const char *options_partition(char *text, const Options *options) {
 }
 
 static Status check_partition(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES], text[OPTION_TEXT_BYTES];
+    char text[OPTION_TEXT_BYTES];
     if (given(options, "alpha") && form_is(options->partition, "dirichlet") && strstr(options->partition, "alpha="))
-        return fail(err, STATUS_USAGE, "%s: --partition \"%.200s\" says it, too; leave one of the two out",
-                    options_named(name, options, "alpha"), options->partition);
+        return options_refuse(options, "alpha", err, ": --partition \"%.200s\" says it, too; leave one of the two out",
+                              options->partition);
     Form form;
     Error why;
     const Status status = partition_parse(&form, options_partition(text, options), &why);
@@ -71,12 +71,11 @@ Status options_check_use(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
-        char value[OPTION_VALUE_BYTES], name[OPTION_NAMED_BYTES];
+        char value[OPTION_VALUE_BYTES];
         option_format(value, options, option);
         if (option->form) strcpy(value, (const char *)options + option->offset); // as typed
-        return fail(err, STATUS_USAGE, "%s %.60s: only used with %s; add that or leave %s%s out",
-                    options_named(name, options, option->name), value, option->condition,
-                    options->lines[i] > 0 ? "" : "--", option->name);
+        return options_refuse(options, option->name, err, " %.60s: only used with %s; add that or leave %s%s out",
+                              value, option->condition, options->lines[i] > 0 ? "" : "--", option->name);
     }
     return STATUS_OK;
 }
@@ -97,53 +96,47 @@ static void adopt_workers(Options *options) {
 }
 
 static Status check_stragglers(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     const World *world = &options->world;
     bool partial = world->stragglers > 0 && world->straggler_work == STRAGGLERS_PARTIAL;
     if (!partial || options->training.local_epochs > 1) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%s: work=partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that "
-        "or take work=drop",
-        options_named(name, options, "stragglers"));
+    return options_refuse(
+        options, "stragglers", err,
+        ": work=partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that "
+        "or take work=drop");
 }
 
 // Candidates of power-of-choice: at least the clients of a round, at most all clients.
 static Status resolve_candidates(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     if (world->sampling != SAMPLING_POWER_OF_CHOICE) return STATUS_OK;
     if (world->candidates == 0) world->candidates = smaller(2 * options->clients_per_round, options->population);
     if (world->candidates >= options->clients_per_round && world->candidates <= options->population) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s: candidates=%d: needs at least --clients-per-round (%d) and at most --clients (%d%s)",
-                options_named(name, options, "sampling"), world->candidates, options->clients_per_round,
-                options->population, options->new_clients[0] ? " that are not new" : "");
+    return options_refuse(options, "sampling", err,
+                          ": candidates=%d: needs at least --clients-per-round (%d) and at most --clients (%d%s)",
+                          world->candidates, options->clients_per_round, options->population,
+                          options->new_clients[0] ? " that are not new" : "");
 }
 
 static Status resolve_world(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     TRY(check_stragglers(options, err));
     if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
-        return fail(err, STATUS_USAGE, "%s file: needs a file; write file:FILE",
-                    options_named(name, options, "client-time"));
+        return options_refuse(options, "client-time", err, " file: needs a file; write file:FILE");
     if (world->client_time == CLIENT_TIME_UNIFORM && world->time_minimum > world->time_mean)
-        return fail(err, STATUS_USAGE, "%s: uniform: minimum=%g: needs at most the mean, which is %g",
-                    options_named(name, options, "client-time"), world->time_minimum, world->time_mean);
+        return options_refuse(options, "client-time", err, ": uniform: minimum=%g: needs at most the mean, which is %g",
+                              world->time_minimum, world->time_mean);
     return resolve_candidates(options, err);
 }
 
 // A round needs more clients than there are. Data that cannot be read might have had clients of its own; say that.
 static Status refuse_cohort(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     DatasetSource source;
     if (!given(options, "clients")) TRY(dataset_find(&source, options->data, options->seed, err));
     const int there = options->population;
-    return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s%s; lower it or raise --clients",
-                options_named(name, options, "clients-per-round"), options->clients_per_round,
-                there == 1 ? "is" : "are", there, there == 1 ? "" : "s",
-                options->new_clients[0] ? " beside the new ones" : "");
+    return options_refuse(options, "clients-per-round", err,
+                          " %d: there %s only %d client%s%s; lower it or raise --clients", options->clients_per_round,
+                          there == 1 ? "is" : "are", there, there == 1 ? "" : "s",
+                          options->new_clients[0] ? " beside the new ones" : "");
 }
 
 static Status resolve_virtual_clients(Options *options, Error *err) {
@@ -167,13 +160,11 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
     options->population = options->clients;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round == options->clients) return STATUS_OK;
-    char name[OPTION_NAMED_BYTES];
     char algorithm[RECIPE_TEXT_BYTES];
-    return fail(err, STATUS_USAGE,
-                "%s %d: with --algorithm %s all %d clients train in every round; "
-                "leave it out",
-                options_named(name, options, "clients-per-round"), options->clients_per_round,
-                recipe_name(algorithm, options->algorithm), options->clients);
+    return options_refuse(options, "clients-per-round", err,
+                          " %d: with --algorithm %s all %d clients train in every round; "
+                          "leave it out",
+                          options->clients_per_round, recipe_name(algorithm, options->algorithm), options->clients);
 }
 
 // Asynchronous workers act like additional momentum of about 1 - 1/workers (Mitliagkas et al. 2016).
@@ -187,7 +178,6 @@ static void warn_of_momentum(const Options *options) {
 
 // A client of hogwild is a worker, so either count sets both.
 static Status resolve_clients_that_are_workers(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     if (options->nodes > 1)
         return fail(
             err, STATUS_USAGE,
@@ -196,16 +186,17 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
             options->nodes);
     const Option *workers = option_find("workers");
     if (options->clients > (int)workers->maximum)
-        return fail(err, STATUS_USAGE, "%s %d: with --algorithm hogwild every client is a worker; give at most %d",
-                    options_named(name, options, "clients"), options->clients, (int)workers->maximum);
+        return options_refuse(options, "clients", err,
+                              " %d: with --algorithm hogwild every client is a worker; give at most %d",
+                              options->clients, (int)workers->maximum);
     options->workers_by_cores = options->workers == 0 && options->clients == 0;
     if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers(options);
     if (options->clients == 0) adopt_workers(options);
     if (options->clients != options->workers)
-        return fail(err, STATUS_USAGE,
-                    "%s %d: with --algorithm hogwild every client is a worker, and --workers is "
-                    "%d; make them equal or leave one out",
-                    options_named(name, options, "clients"), options->clients, options->workers);
+        return options_refuse(options, "clients", err,
+                              " %d: with --algorithm hogwild every client is a worker, and --workers is "
+                              "%d; make them equal or leave one out",
+                              options->clients, options->workers);
     if (options->workers > cores_usable())
         log_warning("--algorithm hogwild: every client is a worker, so %d workers share %d core%s", options->workers,
                     cores_usable(), cores_usable() == 1 ? "" : "s");
@@ -215,7 +206,6 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
 
 // A client of ssgd is a part of the data on which one worker computes gradients.
 static Status resolve_workers_that_need_clients(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     int nodes = options->nodes;
     options->workers_by_cores = options->workers == 0;
     if (options->workers == 0)
@@ -223,11 +213,10 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
                                                      : default_workers(options);
     if (options->clients == 0) adopt_workers(options);
     if (options->clients < options->workers * nodes)
-        return fail(err, STATUS_USAGE,
-                    "%s %d: with --algorithm ssgd every worker needs a client, and --workers is "
-                    "%d%s; raise --clients or lower --workers",
-                    options_named(name, options, "clients"), options->clients, options->workers,
-                    nodes > 1 ? " on every node" : "");
+        return options_refuse(options, "clients", err,
+                              " %d: with --algorithm ssgd every worker needs a client, and --workers is "
+                              "%d%s; raise --clients or lower --workers",
+                              options->clients, options->workers, nodes > 1 ? " on every node" : "");
     return resolve_whole_cohort(options, err);
 }
 
@@ -295,14 +284,13 @@ static Status adopt_users(Options *options, Error *err) {
 
 // The end of a cosine must be known; if it is not given, it is --rounds.
 static Status resolve_schedule(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     LrSchedule *schedule = &options->training.schedule;
     if (schedule->kind != LR_COSINE) return STATUS_OK;
     if (schedule->rounds == 0) schedule->rounds = (uint32_t)options->rounds;
     TRY(options_check_rounds(options, options->rounds, err));
     if (schedule->minimum > (double)options->training.sgd.lr)
-        return fail(err, STATUS_USAGE, "%s: cosine: minimum=%g: above --lr, which is %g; lower it",
-                    options_named(name, options, "lr-schedule"), schedule->minimum, (double)options->training.sgd.lr);
+        return options_refuse(options, "lr-schedule", err, ": cosine: minimum=%g: above --lr, which is %g; lower it",
+                              schedule->minimum, (double)options->training.sgd.lr);
     return STATUS_OK;
 }
 
@@ -365,13 +353,13 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         const Option *option = &option_table[i];
         if (option == resume || (options->given[i] && option->may_change)) continue;
         if (options->given[i] && !option_equal(options, saved, option)) {
-            char now[OPTION_SHOWN_BYTES], then[OPTION_SHOWN_BYTES], name[OPTION_NAMED_BYTES];
+            char now[OPTION_SHOWN_BYTES], then[OPTION_SHOWN_BYTES];
             option_show(now, options, option);
             option_show(then, saved, option);
-            return fail(err, STATUS_USAGE,
-                        "%s %s: the run in %.200s has %s, and another value would be another run; leave %s%s out",
-                        options_named(name, options, option->name), now, options->resume, then,
-                        options->lines[i] > 0 ? "" : "--", option->name);
+            return options_refuse(
+                options, option->name, err,
+                " %s: the run in %.200s has %s, and another value would be another run; leave %s%s out", now,
+                options->resume, then, options->lines[i] > 0 ? "" : "--", option->name);
         }
         option_copy(options, saved, option);
         options->given[i] = saved->given[i];

@@ -17,19 +17,18 @@
 
 // Without momentum SGD has no state, and no look-ahead (Nesterov).
 Status options_check_momentum(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     const bool without = options->recipe.optimizer.row == OPTIMIZER_SGD && options->training.sgd.momentum == 0 &&
                          !options->resume[0] && !options->trainer[0]; // whose optimizer is its own
     if (without && options->training.nesterov)
-        return fail(err, STATUS_USAGE,
-                    "%s: optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write "
-                    "nesterov=no",
-                    options_named(name, options, "algorithm"));
+        return options_refuse(
+            options, "algorithm", err,
+            ": optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write "
+            "nesterov=no");
     if (!without || options->training.optimizer_state == OPTIMIZER_FRESH) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s %s has no effect without momentum; add --momentum 0.9 or leave --client-optimizer-state out",
-                options_named(name, options, "client-optimizer-state"),
-                options->training.optimizer_state == OPTIMIZER_KEPT ? "keep" : "average");
+    return options_refuse(
+        options, "client-optimizer-state", err,
+        " %s has no effect without momentum; add --momentum 0.9 or leave --client-optimizer-state out",
+        options->training.optimizer_state == OPTIMIZER_KEPT ? "keep" : "average");
 }
 
 static Status resolve_release(Options *options, Error *err) {
@@ -55,27 +54,26 @@ static Status check_updates(const Options *options, Error *err) {
     const uint32_t updates = world_cohort(&options->world, (uint32_t)options->clients_per_round, 1);
     const uint32_t mixed = algorithm.mix->mix ? algorithm.mix->mixed(updates, recipe->mix.number) : updates;
     const double least = rule->least ? rule->least(recipe->combine.number) : 1;
-    char name[OPTION_NAMED_BYTES], mixes[64] = "";
+    char mixes[64] = "";
     const bool grows = options->world.cohort.kind != COHORT_CONSTANT;
     if (mixed >= least) return STATUS_OK;
     if (algorithm.traits.has[TRAIT_MIXES])
         snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", algorithm.mix->text.name, mixed);
-    return fail(err, STATUS_USAGE,
-                "%s %s%u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
-                options_named(name, options, grows ? "cohort-schedule" : "clients-per-round"), grows ? "first=" : "",
-                updates, mixes, rule->text.name, least, rule->for_fewer ? rule->for_fewer : "lower byzantine");
+    return options_refuse(options, grows ? "cohort-schedule" : "clients-per-round", err,
+                          " %s%u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
+                          grows ? "first=" : "", updates, mixes, rule->text.name, least,
+                          rule->for_fewer ? rule->for_fewer : "lower byzantine");
 }
 
 Status options_read_world(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     Error why;
     const bool attacks = options->attack[0] != 0;
     if (attacks)
         TRY(options_blame(options, "attack", ": ", attack_parse(&options->attack_rule, options->attack, &why), &why,
                           err));
     if (attacks && !options->attackers[0])
-        return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
-                    options_named(name, options, "attack"), options->attack);
+        return options_refuse(options, "attack", err, " %s: nobody does that; say who with --attackers, such as 0.2",
+                              options->attack);
     if (options->client_noise[0])
         TRY(options_blame(options, "client-noise", ": ",
                           view_parse_noise(&options->view.noise, options->client_noise, &why), &why, err));
@@ -87,17 +85,15 @@ Status options_read_world(Options *options, Error *err) {
 
 Status options_choose_new(uint8_t *chosen, const Options *options, Error *err) {
     const RngKey key = rng_key(options->seed, RNG_NEWCOMERS, 0, 0, 0);
-    char name[OPTION_NAMED_BYTES];
     Error why;
     if (client_choose(chosen, options->new_clients, (uint32_t)options->clients, key, &why) == STATUS_OK)
         return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "new-clients"), why.message);
+    return options_refuse(options, "new-clients", err, " %s", why.message);
 }
 
 // Attackers that are all new clients would be an attack that never happens.
 static Status check_attackers_train(const Options *options, Error *err) {
     const size_t clients = (size_t)options->clients;
-    char name[OPTION_NAMED_BYTES];
     bool attacks = false;
     if (!options->new_clients[0]) return STATUS_OK;
     uint8_t *attackers = calloc(clients, 1), *newcomers = calloc(clients, 1);
@@ -111,28 +107,27 @@ static Status check_attackers_train(const Options *options, Error *err) {
     free(attackers);
     free(newcomers);
     if (status != STATUS_OK || attacks) return status;
-    return fail(err, STATUS_USAGE,
-                "%s %.60s: all of them are new clients (--new-clients %.60s), which never train; "
-                "name others",
-                options_named(name, options, "attackers"), options->attackers, options->new_clients);
+    return options_refuse(options, "attackers", err,
+                          " %.60s: all of them are new clients (--new-clients %.60s), which never train; "
+                          "name others",
+                          options->attackers, options->new_clients);
 }
 
 static Status check_attack(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     Error why;
     const Chosen *attack = &options->attack_rule;
     const uint32_t batch = options->training.batch_size;
     if (attack->row == ATTACK_BACKDOOR && attack->number[BACKDOOR_FRACTION] > 0 && attack_marked(attack, batch) == 0)
-        return fail(err, STATUS_USAGE, "%s %s: fraction=%g marks none of the %u samples of a batch; raise it",
-                    options_named(name, options, "attack"), options->attack, attack->number[BACKDOOR_FRACTION], batch);
+        return options_refuse(options, "attack", err,
+                              " %s: fraction=%g marks none of the %u samples of a batch; raise it", options->attack,
+                              attack->number[BACKDOOR_FRACTION], batch);
     if (attack->row == ATTACK_NONE) return STATUS_OK;
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
+        return options_refuse(options, "attackers", err, " %s", why.message);
     return check_attackers_train(options, err);
 }
 
 Status options_count_population(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     options->population = options->clients;
     if (!options->new_clients[0]) return STATUS_OK;
     uint8_t *chosen = calloc((size_t)options->clients, sizeof *chosen);
@@ -142,8 +137,9 @@ Status options_count_population(Options *options, Error *err) {
         options->population -= chosen[client];
     free(chosen);
     if (status != STATUS_OK || options->population > 0) return status;
-    return fail(err, STATUS_USAGE, "%s %.60s: those are all %d clients, and none would train; lower it",
-                options_named(name, options, "new-clients"), options->new_clients, options->clients);
+    return options_refuse(options, "new-clients", err,
+                          " %.60s: those are all %d clients, and none would train; lower it", options->new_clients,
+                          options->clients);
 }
 
 // The number of clients that a run needs. In rounds it is one: without any the model stays as it began. A buffered run
@@ -157,10 +153,10 @@ static uint32_t needed_clients(const Options *options) {
 static Status check_arrivals(const Options *options, Error *err) {
     const uint32_t clients = (uint32_t)options->clients, needed = needed_clients(options);
     uint32_t arriving = 0;
-    char name[OPTION_NAMED_BYTES];
     if (options->world.drop_out >= 1 && needed > 0)
-        return fail(err, STATUS_USAGE, "%s %g: no client would arrive, and schedule buffered waits for one; lower it",
-                    options_named(name, options, "drop-out"), options->world.drop_out);
+        return options_refuse(options, "drop-out", err,
+                              " %g: no client would arrive, and schedule buffered waits for one; lower it",
+                              options->world.drop_out);
     if (!options->without[0]) return STATUS_OK;
     uint8_t *absent = calloc(clients, 1);
     if (!absent) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
@@ -171,14 +167,14 @@ static Status check_arrivals(const Options *options, Error *err) {
     free(absent);
     TRY(status);
     if (!is_list)
-        return fail(err, STATUS_USAGE, "%s %.60s: needs clients from 0 to %u: 3,7 or 3-7",
-                    options_named(name, options, "without"), options->without, clients - 1);
+        return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %u: 3,7 or 3-7",
+                              options->without, clients - 1);
     if (arriving >= needed) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs "
-                "%u; leave more in%s",
-                options_named(name, options, "without"), options->without, arriving, arriving == 1 ? "" : "s", needed,
-                needed > 1 ? ", lower K, or take twice=yes" : "");
+    return options_refuse(options, "without", err,
+                          " %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs "
+                          "%u; leave more in%s",
+                          options->without, arriving, arriving == 1 ? "" : "s", needed,
+                          needed > 1 ? ", lower K, or take twice=yes" : "");
 }
 
 // Returns K: as given, or from the wanted staleness, or as in the paper.
@@ -200,50 +196,47 @@ bool options_clock_is_real(const Options *options) {
 }
 
 static Status check_clock(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     const char *file = options_replay(options);
     if ((file && *file) || options_clock_is_real(options) || strcmp(options->clock, "simulated") == 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %.60s: needs simulated, real or replay:FILE",
-                options_named(name, options, "clock"), options->clock);
+    return options_refuse(options, "clock", err, " %.60s: needs simulated, real or replay:FILE", options->clock);
 }
 
 Status options_resolve_buffered(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     double *number = options->recipe.schedule.number;
     if (!options_algorithm(options).engine->buffers) return STATUS_OK;
     TRY(check_clock(options, err));
     const int m = isnan(number[BUFFERED_M]) ? 0 : (int)number[BUFFERED_M];
     if (m > 0 && options->clients_per_round > 0 && options->clients_per_round != m)
-        return fail(err, STATUS_USAGE, "%s %d: --algorithm says M=%d; leave one of the two out",
-                    options_named(name, options, "clients-per-round"), options->clients_per_round, m);
+        return options_refuse(options, "clients-per-round", err, " %d: --algorithm says M=%d; leave one of the two out",
+                              options->clients_per_round, m);
     if (m > options->population)
-        return fail(err, STATUS_USAGE,
-                    "%s: M=%d clients train at a time, but there are only %d; lower M or raise --clients",
-                    options_named(name, options, "algorithm"), m, options->population);
+        return options_refuse(options, "algorithm", err,
+                              ": M=%d clients train at a time, but there are only %d; lower M or raise --clients", m,
+                              options->population);
     if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->population;
     number[BUFFERED_M] = options->clients_per_round;
     number[BUFFERED_K] = buffer_size(number);
     if (options->resume[0] && options_clock_is_real(options)) TRY(options_check_resumed(options, options->rounds, err));
     if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%s: K=%g updates make a step, but only %g clients train at a time (M, --clients-per-round); lower K or "
+    return options_refuse(
+        options, "algorithm", err,
+        ": K=%g updates make a step, but only %g clients train at a time (M, --clients-per-round); lower K or "
         "raise that",
-        options_named(name, options, "algorithm"), number[BUFFERED_K], number[BUFFERED_M]);
+        number[BUFFERED_K], number[BUFFERED_M]);
 }
 
 static Status check_growth(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     const CohortSchedule *cohort = &options->world.cohort;
     if (cohort->kind == COHORT_CONSTANT) return STATUS_OK;
     if (cohort->first == 1 && algorithm_of(&options->recipe).traits.has[TRAIT_MASKS])
-        return fail(err, STATUS_USAGE,
-                    "%s: first=1: with send masked of --algorithm the sum of one client is its update, which nothing "
-                    "hides; write first=2 or more",
-                    options_named(name, options, "cohort-schedule"));
+        return options_refuse(
+            options, "cohort-schedule", err,
+            ": first=1: with send masked of --algorithm the sum of one client is its update, which nothing "
+            "hides; write first=2 or more");
     if (cohort->first <= (uint32_t)options->clients_per_round) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s: first=%u: needs at most --clients-per-round, to which it grows (%d)",
-                options_named(name, options, "cohort-schedule"), cohort->first, options->clients_per_round);
+    return options_refuse(options, "cohort-schedule", err,
+                          ": first=%u: needs at most --clients-per-round, to which it grows (%d)", cohort->first,
+                          options->clients_per_round);
 }
 
 Status options_resolve_rules(Options *options, Error *err) {

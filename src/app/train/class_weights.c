@@ -29,29 +29,29 @@ static Status balance(float *weights, const RunMemory *memory, Error *err) {
 }
 
 Status class_weights_read(RunMemory *memory, const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     const Dataset *data = &memory->data;
-    options_named(name, options, "class-weights");
+    static const char name[] = "class-weights";
     if (dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE, "%s: the samples of %.64s have targets, no classes; leave it out", name,
-                    data->name);
+        return options_refuse(options, name, err, ": the samples of %.64s have targets, no classes; leave it out",
+                              data->name);
     if (options->training.label_smoothing > 0)
-        return fail(err, STATUS_USAGE, "%s: with --label-smoothing a sample belongs to several classes; leave one out",
-                    name);
+        return options_refuse(options, name, err,
+                              ": with --label-smoothing a sample belongs to several classes; leave one out");
     if (strcmp(options->class_weights, "balanced") == 0) return balance(memory->class_weights, memory, err);
     const char *text = options->class_weights;
     int count = 0;
     for (char *end; *text; text = end + (*end == ',')) {
         const double weight = strtod(text, &end);
         if (end == text || (*end && *end != ',') || !(weight > 0 && weight <= 1e9))
-            return fail(err, STATUS_USAGE,
-                        "%s %.64s: the weight of class %d is no number above 0; write balanced, or one for each class",
-                        name, options->class_weights, count);
+            return options_refuse(
+                options, name, err,
+                " %.64s: the weight of class %d is no number above 0; write balanced, or one for each class",
+                options->class_weights, count);
         if (count < data->classes) memory->class_weights[count] = (float)weight;
         count++;
     }
     if (count == data->classes) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s %.64s: %d weights, and %.64s has %d classes; write balanced, or one for each class", name,
-                options->class_weights, count, data->name, data->classes);
+    return options_refuse(options, name, err,
+                          " %.64s: %d weights, and %.64s has %d classes; write balanced, or one for each class",
+                          options->class_weights, count, data->name, data->classes);
 }

@@ -124,7 +124,7 @@ void progress_end(Progress *progress, const RoundReport *report, const RoundTest
     if (isfinite(report->epsilon)) text_add(rest, sizeof rest, "  epsilon %.3g", report->epsilon);
     if (isfinite(report->sample_epsilon))
         text_add(rest, sizeof rest, "  epsilon of samples %.3g", report->sample_epsilon);
-    if (report->cohort && report->cohort->abandoned) text_add(rest, sizeof rest, "  too few arrived: the model stays");
+    if (report->cohort->abandoned) text_add(rest, sizeof rest, "  too few arrived: the model stays");
     if (report->refused > 0)
         text_add(rest, sizeof rest, "  %u update%s refused", report->refused, plural(report->refused));
     if (report->refused_steps > 0)

@@ -15,20 +15,18 @@
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
 static Status check_model_name(const Options *options, Error *err) {
     const char *model = options->model;
-    char named[OPTION_NAMED_BYTES];
     Error why;
-    if (model_refuse_onnx(model, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "%s %s", options_named(named, options, "model"), why.message);
+    if (model_refuse_onnx(model, &why) != STATUS_OK) return options_refuse(options, "model", err, " %s", why.message);
     if (strpbrk(model, " ;")) return STATUS_OK;
     for (size_t i = 0; layer_form(i); i++)
         if (strcmp(model, layer_form(i)->word) == 0) return STATUS_OK;
     const char *ending = strrchr(model, '.');
     if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
-        return fail(
-            err, STATUS_USAGE,
-            "%s %.60s: is a file of PyTorch's; sounder.layers(net) in Python (tools/python) gives the layers of a "
+        return options_refuse(
+            options, "model", err,
+            " %.60s: is a file of PyTorch's; sounder.layers(net) in Python (tools/python) gives the layers of a "
             "module, and sounder.write_weights(\"net.safetensors\", net) its weights for --init",
-            options_named(named, options, "model"), model);
+            model);
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
     for (size_t i = 0; i < zoo_entry_count; i++) {
@@ -36,34 +34,33 @@ static Status check_model_name(const Options *options, Error *err) {
         suggestion_consider(&suggestion, zoo_entries[i].name);
         text_list(names, sizeof names, zoo_entries[i].name, strlen(zoo_entries[i].name));
     }
-    return fail(err, STATUS_USAGE,
-                "%s %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)",
-                options_named(named, options, "model"), model, suggestion.best ? " (did you mean " : "",
-                suggestion.best ? suggestion.best : "", suggestion.best ? "?)" : "", names);
+    return options_refuse(options, "model", err,
+                          " %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)",
+                          model, suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                          suggestion.best ? "?)" : "", names);
 }
 
 static Status check_crop(const Options *options, const Dataset *data, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     const uint32_t crop = options->training.augment.crop;
     const Shape shape = data->shape;
     if ((int)crop < shape.rows && (int)crop < shape.columns) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
-                options_named(named, options, "random-crop"), crop, shape.rows, shape.columns);
+    return options_refuse(options, "random-crop", err,
+                          " %u: images of %dx%d pixels may be cut off completely; give less than either", crop,
+                          shape.rows, shape.columns);
 }
 
 static Status check_false_labels(const Options *options, const Dataset *data, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     const double *number = options->attack_rule.number;
-    options_named(named, options, "attack");
     const double side = number[BACKDOOR_SIZE];
     const bool marks = options->attack_rule.row == ATTACK_BACKDOOR;
     if (marks && (data->items.pixel_bytes != 1 || side > data->shape.rows || side > data->shape.columns))
-        return fail(err, STATUS_USAGE, "%s %s: %s has no images on which a square of %g x %g pixels has room", named,
-                    options->attack, data->name, side, side);
+        return options_refuse(options, "attack", err,
+                              " %s: %s has no images on which a square of %g x %g pixels has room", options->attack,
+                              data->name, side, side);
     for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_EXCEPT); n++)
         if (number[n] >= data->classes) // false for NAN: not given
-            return fail(err, STATUS_USAGE, "%s %s: %s has labels from 0 to %d", named, options->attack, data->name,
-                        data->classes - 1);
+            return options_refuse(options, "attack", err, " %s: %s has labels from 0 to %d", options->attack,
+                                  data->name, data->classes - 1);
     return STATUS_OK;
 }
 
@@ -74,7 +71,6 @@ static double number_at(const DatasetSplit *samples, const Dataset *data, size_t
 
 // An embedding reads whole numbers below its vocabulary size.
 static Status check_numbers(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     const DatasetSplit *const parts[] = {&data->train, &data->test};
     const size_t size = shape_size(data->shape);
     const int vocabulary = spec->layers[0].vocabulary;
@@ -82,24 +78,24 @@ static Status check_numbers(const Options *options, const Spec *spec, const Data
         for (size_t i = 0; i < parts[p]->count * size; i++) {
             const double number = number_at(parts[p], data, i);
             if (number >= 0 && number < vocabulary && number == floor(number)) continue;
-            return fail(err, STATUS_USAGE,
-                        "%s: %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
-                        "from 0 to %d; "
-                        "give it more rows, or take another data set",
-                        options_named(named, options, "model"), p ? "test" : "training", i / size, data->name, number,
-                        vocabulary, vocabulary - 1);
+            return options_refuse(
+                options, "model", err,
+                ": %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
+                "from 0 to %d; "
+                "give it more rows, or take another data set",
+                p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
         }
     return STATUS_OK;
 }
 
 // A batch norm needs the whole batch at once.
 static Status check_whole_batches(const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     if (options->training.batch_size <= SPEC_WHOLE_BATCH) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, or "
-                "normalise with groupnorm",
-                options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
+    return options_refuse(
+        options, "batch-size", err,
+        ": a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, or "
+        "normalise with groupnorm",
+        SPEC_WHOLE_BATCH, options->training.batch_size);
 }
 
 Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
@@ -119,10 +115,9 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
     if (view_check(&options->view, data->shape, (uint32_t)options->clients, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "--%s", why.message);
     const Chosen *combine = &options->recipe.combine;
-    char named[OPTION_NAMED_BYTES];
     if (!traits.has[TRAIT_TRUSTS] || combine->number[0] <= data->train.count) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
-                options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
+    return options_refuse(options, "algorithm", err, ": root=%g samples for the server, where %s has %u; lower that",
+                          combine->number[0], data->name, data->train.count);
 }
 
 Status run_check_samples(const Dataset *data, Error *err) {
@@ -135,15 +130,13 @@ Status run_check_samples(const Dataset *data, Error *err) {
 
 // Binary cross-entropy knows labels that apply or do not, and one weight for all.
 static Status check_loss(const Options *options, const Dataset *data, Error *err) {
-    char name[OPTION_NAMED_BYTES];
-    options_named(name, options, "loss");
     if (options->loss != LOSS_BCE) return STATUS_OK;
     if (dataset_has_numbers(&data->items))
-        return fail(err, STATUS_USAGE, "%s bce: samples of %.64s have targets, no labels; leave it out", name,
-                    options->data);
+        return options_refuse(options, "loss", err, " bce: samples of %.64s have targets, no labels; leave it out",
+                              options->data);
     if (options->training.label_smoothing > 0 || options->class_weights[0])
-        return fail(err, STATUS_USAGE, "%s bce: its labels are 0 or 1 and count alike; leave out %s", name,
-                    options->class_weights[0] ? "--class-weights" : "--label-smoothing");
+        return options_refuse(options, "loss", err, " bce: its labels are 0 or 1 and count alike; leave out %s",
+                              options->class_weights[0] ? "--class-weights" : "--label-smoothing");
     return STATUS_OK;
 }
 
@@ -153,7 +146,6 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     TRY(run_check_samples(data, err));
     TRY(check_model_name(options, err));
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
-    options_named(named, options, "model");
     Status status = spec_parse(spec, text, data->shape, data->classes, &why);
     TRY(options_blame(options, "model", ": ", status, &why, err));
     TRY(run_check_fit(options, spec, data, err));
@@ -170,6 +162,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     spec->one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
     TRY(check_loss(options, data, err));
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
-        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
+        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out",
+                    options_named(named, options, "model"));
     return STATUS_OK;
 }

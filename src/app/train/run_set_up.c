@@ -84,12 +84,11 @@ static Status read_world_files(RunMemory *memory, const Options *options, Error 
 }
 
 static Status take_validation(Options *options, const Dataset *data, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     options->validation_data = data->validation_count > 0 ? OWN_VALIDATION_THERE : OWN_VALIDATION_NONE;
     if (options->validation == 0 || data->validation_count == 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s %g: %.64s has a validation set of its own (x_validation, %u samples); leave one out",
-                options_named(name, options, "validation"), options->validation, data->name, data->validation_count);
+    return options_refuse(options, "validation", err,
+                          " %g: %.64s has a validation set of its own (x_validation, %u samples); leave one out",
+                          options->validation, data->name, data->validation_count);
 }
 
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
@@ -237,12 +236,10 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
     if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err));
     const double victim = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
-    char named[OPTION_NAMED_BYTES];
     if (isnan(victim) || (victim < options->clients && !memory->attackers[(uint32_t)victim])) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s mimic client=%.0f: %s; name another from 0 to %d",
-                options_named(named, options, "attack"), victim,
-                victim < options->clients ? "that client attacks itself" : "there is no such client",
-                options->clients - 1);
+    return options_refuse(options, "attack", err, " mimic client=%.0f: %s; name another from 0 to %d", victim,
+                          victim < options->clients ? "that client attacks itself" : "there is no such client",
+                          options->clients - 1);
 }
 
 // The clients of --without, before a schedule is simulated in which they never arrive.

@@ -10,7 +10,7 @@
 
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES], words[OPTION_TEXT_BYTES], *rest;
+    char words[OPTION_TEXT_BYTES], *rest;
     *plan = (TrainerPlan){.option = "--trainer",
                           .threads = (uint32_t)options->trainer_threads,
                           .forks = options->trainer_start == TRAINER_FORK,
@@ -21,10 +21,11 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (!strchr(word, '=') || word[0] == '=')
-            return fail(err, STATUS_USAGE,
-                        "%s \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option "
-                        "once per choice",
-                        options_named(named, options, "trainer-option"), word);
+            return options_refuse(
+                options, "trainer-option", err,
+                " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option "
+                "once per choice",
+                word);
     return STATUS_OK;
 }
 
@@ -51,16 +52,15 @@ Status run_check_programs(const RunRecord *past, const RunRecord *now, const Opt
 
 // A program that overlooks the views would train honest clients on plain samples without a word.
 static Status check_views(const TrainerNet *net, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     const char *option = options->view.noise.row != VIEW_NOISE_NONE     ? "client-noise"
                          : options->view.drift.row != VIEW_DRIFT_NONE   ? "drift"
                          : attack_is_in_training(&options->attack_rule) ? "attack"
                                                                         : NULL;
     if (!option || net->views) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s: the program of --trainer does not say that it reads samples as clients see them (desk.places, "
-                "sounder help trainer); leave the option out, or let it answer \"views\":1",
-                options_named(named, options, option));
+    return options_refuse(
+        options, option, err,
+        ": the program of --trainer does not say that it reads samples as clients see them (desk.places, "
+        "sounder help trainer); leave the option out, or let it answer \"views\":1");
 }
 
 void run_plan_aggregator(RunConfig *config, const Options *options) {
@@ -72,11 +72,10 @@ void run_plan_aggregator(RunConfig *config, const Options *options) {
 }
 
 static Status check_state(const TrainerNet *net, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     if (options->training.optimizer_state != OPTIMIZER_KEPT || net->state_floats > 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s keep: the trainer keeps nothing; say how many floats turn.state has: sounder.serve(..., state=N)",
-                options_named(named, options, "client-optimizer-state"));
+    return options_refuse(
+        options, "client-optimizer-state", err,
+        " keep: the trainer keeps nothing; say how many floats turn.state has: sounder.serve(..., state=N)");
 }
 
 // A program that trains head and body together would be FedPer under another name.
