@@ -78,6 +78,7 @@ extern const char *const option_group_titles[GROUP_COUNT];
 int option_index(const Option *option);
 bool option_same_name(const char *name, const char *typed); // '_' and '-' are equal
 const Option *option_find(const char *name);                // '_' and '-' are equal; NULL: no such option
+size_t option_bytes(const Option *option);                  // of its field
 bool option_applies(const Options *options, const Option *option);
 bool option_is_zero(const Options *options, const Option *option); // 0, "", false, or the first choice
 bool option_equal(const Options *a, const Options *b, const Option *option);

@@ -71,11 +71,10 @@ Status options_check_use(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
-        char value[OPTION_VALUE_BYTES];
-        option_format(value, options, option);
-        if (option->form) strcpy(value, (const char *)options + option->offset); // as typed
-        return options_refuse(options, option->name, err, " %.60s: only used with %s; add that or leave %s%s out",
-                              value, option->condition, options->lines[i] > 0 ? "" : "--", option->name);
+        char value[OPTION_SHOWN_BYTES];
+        option_show(value, options, option);
+        return options_refuse(options, option->name, err, " %s: only used with %s; add that or leave %s%s out", value,
+                              option->condition, options->lines[i] > 0 ? "" : "--", option->name);
     }
     return STATUS_OK;
 }
