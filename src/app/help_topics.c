@@ -232,7 +232,7 @@ static void print_option(FILE *file, const Option *option) {
     if (option->condition) print_paragraph(file, 2, line);
     snprintf(line, sizeof line, "In an experiment file: %s: %s", option->name,
              option->placeholder ? option->placeholder : "true");
-    print_paragraph(file, 2, line);
+    if (!option->not_train) print_paragraph(file, 2, line);
     if (option->form) help_print_forms(file, &option->form->table);
 }
 

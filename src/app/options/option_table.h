@@ -84,6 +84,9 @@ bool option_is_zero(const Options *options, const Option *option); // 0, "", fal
 bool option_equal(const Options *a, const Options *b, const Option *option);
 void option_copy(Options *to, const Options *from, const Option *option);
 
+// USAGE for an option that `sounder eval` alone accepts. where: as for option_set.
+Status option_check_train(const Option *option, const char *where, Error *err);
+
 // USAGE if an option was given that has no effect.
 Status options_check_use(const Options *options, Error *err);
 

@@ -75,19 +75,20 @@ static Status take_argument(Argument *argument, int *next, int argc, char **argv
 }
 
 // The name may be a slip of one that trains: --client of --clients.
-static Status refuse_eval(const Option *option, Error *err) {
+Status option_check_train(const Option *option, const char *where, Error *err) {
+    if (!option->not_train) return STATUS_OK;
     Suggestion suggestion = {.typed = option->name};
     for (int i = 0; i < option_count; i++)
         if (!option_table[i].not_train) suggestion_consider(&suggestion, option_table[i].name);
     if (suggestion.best && suggestion.distance == 1)
-        return fail(err, STATUS_USAGE, "--%s: an option of `sounder eval`; did you mean --%s?", option->name,
-                    suggestion.best);
-    return fail(err, STATUS_USAGE, "--%s: an option of `sounder eval`; leave it out", option->name);
+        return fail(err, STATUS_USAGE, "%s%s: an option of `sounder eval`; did you mean %s%s?", where, option->name,
+                    where[0] == '-' ? "--" : "", suggestion.best);
+    return fail(err, STATUS_USAGE, "%s%s: an option of `sounder eval`; leave it out", where, option->name);
 }
 
 // Handles an option of the command line; seen: (option_count) its values so far.
 static Status set_argument(Options *options, const Argument *argument, const char **seen, Error *err) {
-    if (argument->option->not_train) return refuse_eval(argument->option, err);
+    TRY(option_check_train(argument->option, "--", err));
     const int index = option_index(argument->option);
     TRY(option_once(&seen[index], argument->option, argument->value, err));
     TRY(option_set(options, argument->option, argument->value, "--", err));

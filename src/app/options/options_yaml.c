@@ -154,11 +154,13 @@ static Status read_entry(Options *options, Entries *entries, Reader *reader, Err
     const FormerOption *former = former_find(name);
     const Option *option = option_find(former ? former->option : name);
     if (!option) return option_unknown(name, where, err);
+    TRY(option_check_train(option, where, err));
     size_t *seen = former ? &entries->former_lines[former - former_options] : &entries->lines[option_index(option)];
     if (*seen)
         return fail(err, STATUS_USAGE, "%s%s: stands on line %zu already; leave one of the two out", where,
                     former ? former->was.name : option->name, *seen);
     *seen = line;
+    snprintf(options->file, sizeof options->file, "%s", reader->path);
     TRY(next_event(reader, err));
     TRY(check_scalar(reader, err));
     if (former) {
@@ -167,7 +169,6 @@ static Status read_entry(Options *options, Entries *entries, Reader *reader, Err
     }
     TRY(option_set(options, option, scalar_value(reader, option), where, err));
     options->lines[option_index(option)] = (int)line;
-    snprintf(options->file, sizeof options->file, "%s", reader->path);
     return STATUS_OK;
 }
 
@@ -181,7 +182,6 @@ static Status take_former(Options *options, const Entries *entries, const Reader
         TRY(former_take(options, &former_options[i], entries->former[i], where, err));
         const int index = option_index(option_find(former_options[i].option));
         if (options->given[index] && options->lines[index] == 0) options->lines[index] = (int)entries->former_lines[i];
-        snprintf(options->file, sizeof options->file, "%s", reader->path);
     }
     return STATUS_OK;
 }
