@@ -26,22 +26,12 @@ Status command_version(int argc, char **argv, int *exit_code, Error *err) {
     return STATUS_OK;
 }
 
-// Names from other programs must match exactly, and are tried after sounder's own.
-static void consider_others(Suggestion *suggestion, const Command *command) {
-    for (const char *also = command->also ? command->also : ""; *also;) {
-        const size_t length = strcspn(also, " ");
-        if (strlen(suggestion->typed) == length && memcmp(also, suggestion->typed, length) == 0)
-            suggestion_consider_as(suggestion, suggestion->typed, command->name);
-        also += length + strspn(also + length, " ");
-    }
-}
-
 static Status unknown_command(const char *name, Error *err) {
     Suggestion suggestion = {.typed = name};
     for (const Command *command = commands; command < commands + command_count; command++)
         if (command->run && !command->hidden) suggestion_consider(&suggestion, command->name);
     for (int i = 0; i < command_count; i++)
-        consider_others(&suggestion, &commands[i]);
+        suggestion_consider_others(&suggestion, commands[i].also, commands[i].name);
     if (suggestion.best)
         return fail(err, STATUS_USAGE, "%.60s: unknown command; did you mean %s?", name, suggestion.best);
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);

@@ -50,3 +50,12 @@ void suggestion_consider_as(Suggestion *suggestion, const char *word, const char
     suggestion->best = stands_for;
     suggestion->distance = distance;
 }
+
+void suggestion_consider_others(Suggestion *suggestion, const char *words, const char *stands_for) {
+    for (const char *word = words ? words : ""; *word;) {
+        const size_t length = strcspn(word, " ");
+        if (strlen(suggestion->typed) == length && strncasecmp(word, suggestion->typed, length) == 0)
+            suggestion_consider_as(suggestion, suggestion->typed, stands_for);
+        word += length + strspn(word + length, " ");
+    }
+}

@@ -4,7 +4,7 @@
 //   for each known word: suggestion_consider(&suggestion, word);
 //   if (suggestion.best) ... "did you mean rounds?"
 //
-// suggestion_consider_as also considers words that other programs use for an option: ("epochs", "local-epochs").
+// suggestion_consider_others also considers words that other programs use for an option: ("epochs e", "local-epochs").
 //
 // A word is close if at most two edits separate it from the typed word (insert, delete, replace, swap neighbours: the
 // optimal string alignment distance of Damerau and Levenshtein; letter case does not count), or if the typed word is
@@ -23,5 +23,9 @@ void suggestion_consider(Suggestion *suggestion, const char *word);
 
 // Considers `word`, but suggests `stands_for`.
 void suggestion_consider_as(Suggestion *suggestion, const char *word, const char *stands_for);
+
+// Considers words between blanks, which must be typed exactly, letter case aside: otherwise they would win over similar
+// words of one's own. words: NULL for none.
+void suggestion_consider_others(Suggestion *suggestion, const char *words, const char *stands_for);
 
 #endif

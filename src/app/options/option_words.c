@@ -2,7 +2,6 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "datasets/settings.h"
 #include "former_options.h"
@@ -25,16 +24,9 @@ const Option *option_find(const char *name) {
     return find_name(&option_train_table, name);
 }
 
-// Names from other programs must match exactly: otherwise they would win over similar names of sounder's own.
 static void consider_row(Suggestion *suggestion, const Option *option) {
     suggestion_consider(suggestion, option->name);
-    for (const char *also = option->also ? option->also : ""; *also;) {
-        char word[32];
-        size_t length = strcspn(also, " ");
-        snprintf(word, sizeof word, "%.*s", (int)length, also);
-        if (strcasecmp(word, suggestion->typed) == 0) suggestion_consider_as(suggestion, word, option->name);
-        also += length + strspn(also + length, " ");
-    }
+    suggestion_consider_others(suggestion, option->also, option->name);
 }
 
 static Status unknown(const OptionTable *table, const char *name, const char *where, Error *err) {
