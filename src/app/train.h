@@ -8,6 +8,7 @@
 #include "app/train/best_model.h"
 #include "app/train/energy_meter.h"
 #include "app/train/forecast.h"
+#include "app/train/process_memory.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
 #include "app/train/run_device.h"
@@ -66,9 +67,9 @@ typedef struct Run {
     Forecast forecast;    // of --plan
     struct Outlook *told; // gets its figures in place of stdout (commands.h); borrowed, NULL: it is printed
     double cold_start_seconds;
-    int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
-    int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown
-    bool forks;            // trainers were forks of one program, then
+    uint64_t worker_bytes;  // memory of the largest worker, when all rounds were done
+    uint64_t trainer_bytes; // that of the largest trainer, then; 0: unknown
+    bool forks;             // trainers were forks of one program, then
 } Run;
 
 // Only the first node writes files and prints.

@@ -48,11 +48,11 @@ Status train_plan_turn(Run *run, Error *err) {
     const Status status = rounds_rehearse(&run->rounds, models > 0 ? models : 1, &forecast->turn, err);
     progress_step_end(&run->progress);
     TRY(status);
-    forecast->parent = forecast_private_bytes(getpid());
-    forecast->worker = (uint64_t)report_worker_bytes(&run->rounds.phases.supervisor);
-    forecast->trainer = (uint64_t)report_trainer_bytes(run->memory.control);
-    forecast->program = forecast_child_bytes(run->trainers.nursery.trainer.process.guard);
-    forecast->aggregator = forecast_child_bytes(run->rounds.external.aggregator.process.guard);
+    forecast->parent = process_private_bytes(getpid());
+    forecast->worker = worker_private_bytes(&run->rounds.phases.supervisor);
+    forecast->trainer = trainer_private_bytes(run->memory.control);
+    forecast->program = process_child_bytes(run->trainers.nursery.trainer.process.guard);
+    forecast->aggregator = process_child_bytes(run->rounds.external.aggregator.process.guard);
     forecast->checkpoint = run_checkpoint_bytes(&run->memory);
     return STATUS_OK;
 }

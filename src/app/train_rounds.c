@@ -128,8 +128,8 @@ static Status run_with_workers(Run *run, Error *err) {
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
     if (status == STATUS_OK) status = closed;
     if (!train_is_first(run)) return status;
-    run->worker_bytes = report_worker_bytes(&run->rounds.phases.supervisor);
-    run->trainer_bytes = report_trainer_bytes(run->memory.control);
+    run->worker_bytes = worker_private_bytes(&run->rounds.phases.supervisor);
+    run->trainer_bytes = trainer_private_bytes(run->memory.control);
     run->forks = atomic_load(&run->memory.control->forks) != 0;
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);

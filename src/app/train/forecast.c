@@ -12,27 +12,6 @@
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
-uint64_t forecast_private_bytes(pid_t pid) {
-    char path[32], line[128];
-    unsigned long kilobytes = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "RssAnon: %lu", &kilobytes) != 1)
-        ;
-    if (file) fclose(file);
-    return kilobytes * 1024;
-}
-
-uint64_t forecast_child_bytes(pid_t pid) {
-    char path[64];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
-    const bool found = file && fscanf(file, "%d", &child) == 1;
-    if (file) fclose(file);
-    return found ? forecast_private_bytes(child) : 0;
-}
-
 // The memory of a run with these segments and as many workers.
 static uint64_t memory_of(const Forecast *forecast, const RunMemorySizes *segments, uint32_t workers) {
     return (forecast->data_is_cached ? 0 : forecast->data) + forecast->partition + segments->weights + segments->slots +

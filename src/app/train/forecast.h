@@ -38,12 +38,6 @@ typedef struct Forecast {
     double start_seconds, round_seconds, test_seconds, seconds; // of the start, a round, a test; of the run
 } Forecast;
 
-// The bytes of private memory of a process; 0: unknown.
-uint64_t forecast_private_bytes(pid_t pid);
-
-// That of the process's first child.
-uint64_t forecast_child_bytes(pid_t pid);
-
 // Fills in the rest from segments, private memory and turn. plan: the run's, with the workers that were asked for.
 void forecast_settle(Forecast *forecast, const RunMemory *memory, const RunPlan *plan, const Options *options,
                      const Device *gpu);

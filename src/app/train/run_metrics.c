@@ -276,7 +276,6 @@ static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *f
     put_new_clients(line, test);
 }
 
-// Adds fingerprints of the new model and of each of its tensors.
 // Hashes these weights (count) of all models of the run: the hash of each is the seed of the next one.
 static uint64_t hash_models(const RunMemory *memory, uint64_t first, uint64_t count) {
     uint64_t hash = XXH3_64bits(memory->weights + first, count * sizeof *memory->weights);
@@ -285,6 +284,7 @@ static uint64_t hash_models(const RunMemory *memory, uint64_t first, uint64_t co
     return hash;
 }
 
+// Adds fingerprints of the new model and of each of its tensors.
 static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
     const TensorList *list = &memory->tensors;
     JsonObject tensors;
@@ -363,37 +363,6 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     return metrics_append(metrics, &line, err);
 }
 
-int64_t report_worker_bytes(const Supervisor *supervisor) {
-    long largest = 0;
-    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
-        char path[32], line[128];
-        long kilobytes = 0;
-        snprintf(path, sizeof path, "/proc/%d/status", (int)supervisor->workers[rank].pid);
-        FILE *file = fopen(path, "re");
-        while (file && fgets(line, sizeof line, file))
-            if (sscanf(line, "RssAnon: %ld", &kilobytes) == 1 && kilobytes > largest) largest = kilobytes;
-        if (file) fclose(file);
-    }
-    return (int64_t)largest * 1024;
-}
-
-int64_t report_trainer_bytes(const Control *control) {
-    long largest = 0;
-    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
-        const int32_t pid = atomic_load_explicit(&control->trainer_pids[rank], memory_order_relaxed);
-        char path[48], line[256];
-        long part, kilobytes = 0;
-        snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
-        FILE *file = pid > 0 ? fopen(path, "re") : NULL;
-        while (file && fgets(line, sizeof line, file))
-            if (sscanf(line, "Private_Clean: %ld", &part) == 1 || sscanf(line, "Private_Dirty: %ld", &part) == 1)
-                kilobytes += part;
-        if (file) fclose(file);
-        if (kilobytes > largest) largest = kilobytes;
-    }
-    return (int64_t)largest * 1024;
-}
-
 static int64_t own_peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -415,13 +384,13 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&line, "workers_lost", summary->workers_lost);
     json_begin(&peak);
     put_whole(&peak, "parent", own_peak_bytes());
-    if (summary->trainer_bytes > 0) put_whole(&peak, "trainer", summary->trainer_bytes);
+    if (summary->trainer_bytes > 0) put_whole(&peak, "trainer", (int64_t)summary->trainer_bytes);
     put_object(&line, "peak_memory_bytes", &peak);
     const char *const *starts = option_find("trainer-start")->choices;
     if (summary->options->trainer[0])
         put_text(&line, "trainer_start", starts[summary->forks ? TRAINER_FORK : TRAINER_EACH]);
     if (!isnan(summary->measured_joules)) put_real(&line, "measured_joules", summary->measured_joules);
-    if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
+    if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", (int64_t)summary->worker_bytes);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);
     put_text(&line, "device", summary->device);

@@ -8,7 +8,6 @@
 #include "app/train/round_test.h"
 #include "fedavg/parent/rounds.h"
 #include "io/metrics.h"
-#include "shm/supervisor.h"
 
 typedef struct RunSummary {
     uint32_t rounds;
@@ -23,19 +22,11 @@ typedef struct RunSummary {
     const RunFigure *figure;  // that the run is about
     const char *model_sha256; // of model.safetensors
     const char *device;       // name of the device
-    int64_t worker_bytes;     // report_worker_bytes while the workers lived; 0: unknown
-    int64_t trainer_bytes;    // report_trainer_bytes, then; 0: unknown
+    uint64_t worker_bytes;    // worker_private_bytes while the workers lived; 0: unknown
+    uint64_t trainer_bytes;   // trainer_private_bytes, then; 0: unknown
     bool forks;               // trainers were forks of one program
     double measured_joules;   // of this machine during this process; NaN: not measured
 } RunSummary;
-
-// Returns the largest private memory of a living worker, which is the cost of one more worker. Pages that workers share
-// (data set, program) do not count.
-int64_t report_worker_bytes(const Supervisor *supervisor);
-
-// Returns the largest private memory of a living trainer; 0 if trainers do not tell their pid. Pages that a fork shares
-// with the program that it was forked from do not count.
-int64_t report_trainer_bytes(const Control *control);
 
 // Adds {"name": value, ...} of a trainer, if there are metrics; NULL: there are none.
 void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics);
