@@ -65,6 +65,48 @@ static Status open_folder(Run *run, Error *err) {
     return run_folder_create(&run->folder, options->out, run_label(label, options), err);
 }
 
+// What the run has before its folder is opened.
+static void free_parts(Run *run) {
+    trainer_host_close(&run->trainers);
+    run_memory_free(&run->memory);
+    trainer_net_free(&run->net);
+    model_about_free(&run->about);
+}
+
+static Status read_net(Run *run, Error *err) {
+    if (!run->options.trainer[0])
+        return run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
+    progress_step_begin(&run->progress, "asking the trainer for its net");
+    const Status status =
+        run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, &run->trainers, err);
+    progress_step_end(&run->progress);
+    return status;
+}
+
+// Whether the data set has a validation set is known only now, and with it what the figures are of.
+static Status read_figures(Run *run, Error *err) {
+    RunFigure named;
+    const Dataset *data = &run->memory.data;
+    TRY(target_read(&run->target, &run->options, err));
+    if (run->options.patience_by[0]) TRY(patience_by_read(&named, &run->options, err));
+    TRY(goals_check(&run->target, &run->options, data, err));
+    run->figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));
+    run->tested = run->final = run->best_final = round_test_none(data);
+    return STATUS_OK;
+}
+
+static Status note_data(Run *run, bool is_ready, Error *err) {
+    const Dataset *data = &run->memory.data;
+    const bool folder = run->source.folder[0] && !run->source.named;
+    char named[OPTION_TEXT_BYTES];
+    run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
+    TRY(dataset_segment_check(&run->memory.data_segment, err));
+    settings_replace(named, sizeof named, data->name, run->options.data);
+    return model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, run->options.seed,
+                            err);
+}
+
 // Checks what only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
@@ -72,38 +114,12 @@ static Status prepare(Run *run, Error *err) {
     Status status = run_load_data(&run->memory, &run->source, is_ready ? run->ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
     TRY(status);
-    const Dataset *data = &run->memory.data;
-    if (!run->options.resume[0]) dataset_warn_of_doubts(data, &run->source);
+    if (!run->options.resume[0]) dataset_warn_of_doubts(&run->memory.data, &run->source);
     if (train_has_programs(run)) status = trainer_host_open(&run->trainers, err);
-    if (status == STATUS_OK && run->options.trainer[0]) {
-        prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
-        progress_step_begin(&run->progress, "asking the trainer for its net");
-        status =
-            run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, &run->trainers, err);
-        progress_step_end(&run->progress);
-    } else if (status == STATUS_OK)
-        status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
-    RunFigure named_figure;
-    if (status == STATUS_OK) status = target_read(&run->target, &run->options, err);
-    // Whether the data set has a validation set is known only now.
-    if (status == STATUS_OK && run->options.patience_by[0])
-        status = patience_by_read(&named_figure, &run->options, err);
-    if (status == STATUS_OK) status = goals_check(&run->target, &run->options, data, err);
-    run->figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));
-    run->tested = run->final = run->best_final = round_test_none(data);
-    const bool folder = run->source.folder[0] && !run->source.named;
-    run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
-    if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);
-    char named[OPTION_TEXT_BYTES];
-    settings_replace(named, sizeof named, data->name, run->options.data);
-    if (status == STATUS_OK)
-        status = model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash,
-                                  run->options.seed, err);
-    if (status != STATUS_OK) {
-        model_about_free(&run->about);
-        trainer_net_free(&run->net);
-        run_memory_free(&run->memory);
-    }
+    if (status == STATUS_OK) status = read_net(run, err);
+    if (status == STATUS_OK) status = read_figures(run, err);
+    if (status == STATUS_OK) status = note_data(run, is_ready, err);
+    if (status != STATUS_OK) free_parts(run);
     return status;
 }
 
@@ -131,18 +147,20 @@ static Status check_trainer(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+static const char *arithmetic_name(const Run *run) {
+    return run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
+}
+
 // Names the arithmetic, which all nodes must share: the GPU, or the instruction set and the library for wide layers. A
 // missing OpenBLAS is reported here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
-    const Kernels *kernels = kernels_best();
-    if (!run->device.on_gpu && run->net.count == 0) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
+    if (!run->device.on_gpu && run->net.count == 0) TRY(net_blas_name(run->blas, &run->spec, kernels_best(), err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
     const Algorithm algorithm = algorithm_of(&run->options.recipe);
     if (!*run->blas)
         TRY(combine_blas_name(run->blas, &algorithm, &run->options.attack_rule,
                               cohort_trains(&run->options.world, clients, wanted), run->spec.parameter_count, err));
-    snprintf(name, bytes, "%s%s%s", run->device.on_gpu ? run->device.gpu.name : kernels->name, *run->blas ? ", " : "",
-             run->blas);
+    snprintf(name, bytes, "%s%s%s", arithmetic_name(run), *run->blas ? ", " : "", run->blas);
     return STATUS_OK;
 }
 
@@ -163,10 +181,6 @@ static void hash_aggregator(Run *run) {
     Error ignored;
     if (trainer_hash_files(&hash, &run->memory.config->aggregator, NULL, &ignored) == STATUS_OK)
         write_hash(run->record.aggregator, hash);
-}
-
-static const char *arithmetic_name(const Run *run) {
-    return run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
 }
 
 // On a GPU the heading waits until the workers are ready: until then the run may still move to the CPU.
@@ -223,10 +237,7 @@ close:
 
 static Status run_all(Run *run, int *exit_code, Error *err) {
     Status prepared = prepare(run, err), status = nodes_agree(&run->nodes, prepared, err);
-    if (prepared != STATUS_OK) {
-        trainer_host_close(&run->trainers);
-        return status;
-    }
+    if (prepared != STATUS_OK) return status;
     if (status != STATUS_OK) goto free_memory;
     status = open_folder(run, err);
     bool open = status == STATUS_OK;
@@ -249,13 +260,10 @@ close_folder:
         run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
-    trainer_host_close(&run->trainers);
     free(run->recalls);
     run_plan_free(&run->plan);
     best_model_free(&run->best);
-    run_memory_free(&run->memory);
-    trainer_net_free(&run->net);
-    model_about_free(&run->about);
+    free_parts(run);
     return status;
 }
 

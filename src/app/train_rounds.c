@@ -77,18 +77,18 @@ static Status begin_files(Run *run, Error *err) {
     if (!train_is_first(run)) return STATUS_OK;
     const Folder folder = run_folder_at(&run->folder);
     TRY(run_config_write(&run->folder, &run->options, err));
+    if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
                                : metrics_create(&run->metrics, &folder, err));
     run->record.rounds_done = run->rounds_done;
     run->record.figure = run->figure;
     run->record.tensors = run->memory.tensors.count;
-    if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
     if (status == STATUS_OK)
         status =
             run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
-    if (status != STATUS_OK) return status;
+    TRY(status);
     tensorboard_begin(&run->tensorboard, &folder, &run->options, run->rounds_done);
     run->metrics.on_line = note_line;
     run->metrics.context = run;
