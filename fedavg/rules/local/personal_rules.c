@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "nn/layers/layer.h"
+
 #define LAYERS_NUMBER                                                                                                  \
     { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64 }
 
@@ -118,8 +120,7 @@ static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
 static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (layer->kind == LAYER_NORM || layer->kind == LAYER_BATCH_NORM)
-            stay(plan, layer->weight, layer->weight + layer_parameters(layer));
+        if (layer_has(layer, NORMALISES)) stay(plan, layer->weight, layer->weight + layer_parameters(layer));
     }
     if (plan->run_count > 0) return STATUS_OK;
     return fail(

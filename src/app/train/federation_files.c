@@ -10,6 +10,7 @@
 #include "fedavg/rules/world/walk.h"
 #include "io/json.h"
 #include "io/npz.h"
+#include "nn/layers/layer.h"
 
 // Sizes ---------------------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
 static Status write_data(const RunMemory *memory, const char *folder, Error *err) {
     const Dataset *data = &memory->data;
     const DatasetItems *items = &data->items;
-    const bool scaled = items->pixel_bytes == 1 && memory->config->spec.layers[0].kind != LAYER_EMBEDDING;
+    const bool scaled = items->pixel_bytes == 1 && !layer_has(&memory->config->spec.layers[0], READS_NUMBERS);
     const int64_t samples = data->train.count, channels = scaled ? data->shape.channels : 0;
     Npz npz;
     if (memory->config->spec.one_vs_rest)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "nn/layers/layer.h"
 
 enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
 
@@ -110,7 +111,7 @@ static void say_input(Progress *progress, const Heading *heading) {
         snprintf(size, sizeof size, "%d number%s", data->shape.columns, plural((uint64_t)data->shape.columns));
     else
         snprintf(size, sizeof size, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
-    if (are_pixels && heading->spec->layers[0].kind != LAYER_EMBEDDING) {
+    if (are_pixels && !layer_has(&heading->spec->layers[0], READS_NUMBERS)) {
         const double deviation = 1 / (255 * (double)data->scale[0]);
         if (data->shape.channels == 1)
             snprintf(how, sizeof how, "as (p / 255 - %.4g) / %.4g", -(double)data->shift[0] * deviation, deviation);

@@ -10,7 +10,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "fedavg/rules/attack/attack_rules.h"
-#include "nn/spec.h"
+#include "nn/layers/layer.h"
 
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
 static Status check_model_name(const Options *options, Error *err) {
@@ -104,7 +104,7 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
     traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes != 1;
     traits.has[TRAIT_NO_SAMPLES] = !dataset_has_samples(&data->items);
     traits.has[TRAIT_TARGETS] = dataset_has_targets(&data->items);
-    traits.has[TRAIT_EMBEDS] = spec->layers[0].kind == LAYER_EMBEDDING;
+    traits.has[TRAIT_EMBEDS] = layer_has(&spec->layers[0], READS_NUMBERS);
     traits.has[TRAIT_WHOLE_BATCHES] = spec_needs_whole_batches(spec);
     TRY(options_check_traits(options, &traits, err));
     if (traits.has[TRAIT_EMBEDS]) TRY(check_numbers(options, spec, data, err));

@@ -82,6 +82,7 @@ typedef enum LayerTraits {
     RECTIFIED_LAST = 1 << 13, // its backward pass can include that of the relu before it (Layer.rectified) if it is
     // the relu's first reader, which the backward pass reaches last
     RECTIFIED_ALONE = 1 << 14, // its backward pass can do so if it is the relu's only reader
+    NORMALISES = 1 << 16,      // what it learns can stay with a client (FedBN)
 } LayerTraits;
 
 typedef struct LayerCall LayerCall; // pass.h

@@ -73,7 +73,7 @@ static const LayerWord words[] = {
 const LayerType norm_layer = {.name = "norm",
                               LAYER_WORDS(words),
                               .module = "norm",
-                              .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES,
+                              .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES | NORMALISES,
                               .tensors = norm_tensors,
                               .bias = 1,
                               .room = norm_room,

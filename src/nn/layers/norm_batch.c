@@ -54,7 +54,7 @@ static const LayerWord words[] = {
 const LayerType batch_norm_layer = {.name = "batchnorm",
                                     LAYER_WORDS(words),
                                     .module = "norm",
-                                    .traits = SUM_OVERWRITES | OVER_BATCH,
+                                    .traits = SUM_OVERWRITES | OVER_BATCH | NORMALISES,
                                     .tensors = batch_norm_tensors,
                                     .bias = 1,
                                     .room = batch_norm_room,
