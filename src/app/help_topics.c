@@ -33,7 +33,7 @@ void help_print_train_briefly(FILE *file) {
 }
 
 void help_print_plan(FILE *file) {
-    static const char *const lines[][2] = {
+    static const HelpEntry lines[] = {
         {"shared memory", "segments of parent and workers, of the sizes that the run will ask for; --algorithm's rules "
                           "decide about the slots"},
         {"private memory", "of the parent and of each worker, measured after one worker had a turn"},
@@ -51,15 +51,12 @@ void help_print_plan(FILE *file) {
         "(memory) or 74 (disk) and says what would. A sweep of several runs begins with one line of that kind, "
         "by a turn of its first run.");
     fputc('\n', file);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        print_entry(file, lines[i][0], lines[i][1]);
-    fputs("\n  sounder train --model cnn --clients 1000 --workers 8 --plan\n", file);
+    help_print_entries(file, lines, sizeof lines / sizeof *lines);
+    fputs("  sounder train --model cnn --clients 1000 --workers 8 --plan\n", file);
 }
 
 // Explains the fields of metrics.jsonl beyond their names.
-static const struct {
-    const char *field, *meaning;
-} metric_fields[] = {
+static const HelpEntry metric_fields[] = {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
     {"  figure",
      "the key in a round's line by which goals, sounder runs, sweep and report judge the run: that of --target "
@@ -186,7 +183,7 @@ void help_print_metrics(FILE *file) {
                     "figures are equal for any number of workers; only seconds that are not simulated differ.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof metric_fields / sizeof *metric_fields; i++)
-        print_entry(file, metric_fields[i].field, metric_fields[i].meaning);
+        print_entry(file, metric_fields[i].left, metric_fields[i].text);
 }
 
 void help_print_launch(FILE *file) {

@@ -42,9 +42,7 @@ static void print_exit_codes(FILE *file) {
 }
 
 static void print_environment(FILE *file) {
-    static const struct {
-        const char *names, *meaning;
-    } variables[] = {
+    static const HelpEntry variables[] = {
         {"SOUNDER_DATA", "folder that is searched first for named data sets"},
         {"SOUNDER_CACHE", "off: unpacked data sets are not kept; on is the default"},
         {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best available"},
@@ -70,8 +68,8 @@ static void print_environment(FILE *file) {
         {"PATH", "where sounder launch finds programs"},
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        fprintf(file, ".TP\n\\fB%s\\fR\n", variables[i].names);
-        print_troff(file, variables[i].meaning);
+        fprintf(file, ".TP\n\\fB%s\\fR\n", variables[i].left);
+        print_troff(file, variables[i].text);
         fputc('\n', file);
     }
 }

@@ -20,9 +20,9 @@ typedef struct ClientTests {
     double loss_sum;                            // sum over the samples
     bool judged;                                // whether the tests count hits; otherwise the accuracy's mean is NaN
     MetricSums metrics;                         // of a trainer, over the samples of all clients
-    Fairness accuracy,
-        loss; // over the clients, by the size of the figure: the best tenth has the largest losses. Means
-              // are NaN without clients
+    // Over the clients, by the size of the figure: the best tenth has the largest losses. The means are NaN without
+    // clients.
+    Fairness accuracy, loss;
 } ClientTests;
 
 ClientTests client_tests_none(void);

@@ -87,15 +87,12 @@ static char *list_columns(const Dataset *data) {
 }
 
 void model_about_free(ModelAbout *about) {
-    free(about->class_names);
-    free(about->columns);
-    free(about->vocabulary);
-    free(about->mean);
-    free(about->stddev);
-    free(about->feature_mean);
-    free(about->feature_stddev);
-    about->class_names = about->columns = about->vocabulary = about->mean = about->stddev = about->feature_mean =
-        about->feature_stddev = NULL;
+    char **const texts[] = {&about->class_names, &about->columns,      &about->vocabulary,    &about->mean,
+                            &about->stddev,      &about->feature_mean, &about->feature_stddev};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        free(*texts[i]);
+        *texts[i] = NULL;
+    }
 }
 
 Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,

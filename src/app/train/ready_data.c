@@ -8,9 +8,10 @@
 #include "app/train/run_record.h"
 #include "datasets/settings.h"
 
-static Status read_data(ReadyData *ready, const char *data, uint64_t seed, Error *err) {
+Status ready_data_load(ReadyData *ready, const char *data, uint64_t seed, Error *err) {
     Dataset view;
     char path[PATH_MAX];
+    *ready = (ReadyData){0};
     DatasetSource *source = &ready->source;
     TRY(dataset_find(source, data, seed, err));
     TRY(dataset_segment_load(&ready->segment, source, err));
@@ -28,11 +29,6 @@ static Status read_data(ReadyData *ready, const char *data, uint64_t seed, Error
     if (source->folder[0] && !source->named && realpath(source->folder, path))
         settings_replace(ready->folder, sizeof ready->folder, path, data);
     return STATUS_OK;
-}
-
-Status ready_data_load(ReadyData *ready, const char *data, uint64_t seed, Error *err) {
-    *ready = (ReadyData){0};
-    return read_data(ready, data, seed, err);
 }
 
 bool ready_data_serves(const ReadyData *ready, const char *data, uint64_t seed) {
