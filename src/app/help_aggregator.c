@@ -22,8 +22,7 @@ static const char example[] =
 
 static const HelpEntry python[] = {
     {"updates",
-     "one row per client whose update arrived, in ascending order of clients; the run's own memory, only for "
-     "reading"},
+     "one row per client whose update arrived, in ascending order of clients; the run's own memory, only for reading"},
     {"turn.clients, samples, steps", "of each row: the client's number, its training samples, the local steps it made"},
     {"turn.shares, losses", "of each row: what it counts in the mean of --algorithm, and the mean loss of its training "
                             "(nan if a trainer tells none)"},
@@ -38,15 +37,14 @@ static const HelpEntry python[] = {
 };
 
 static const HelpEntry rules[] = {
-    {"go with it",
-     "clients of the engine and of --trainer, all options of data, partition, world, attack, compression and tests. "
-     "The server rule of --algorithm makes the step, unless the program has one"},
+    {"go with it", "clients of the engine and of --trainer, all options of data, partition, world, attack, compression "
+                   "and tests. The server rule of --algorithm makes the step, unless the program has one"},
     {"noise", "of a release joins the update before the server rule; epsilon is not told, since it is unknown how far "
               "one client moves what the program makes"},
     {"are refused", "combine rules, mix, secagg, rules whose clients keep vectors (scaffold, feddyn), ssgd, hogwild, "
                     "buffered schedules, several nodes"},
-    {"memory", "updates are stored side by side: 4 bytes per weight and client of a round, checked before the run "
-               "begins"},
+    {"memory",
+     "updates are stored side by side: 4 bytes per weight and client of a round, checked before the run begins"},
     {"faults", "a program that dies, hangs, raises, or returns what is not finite is started again and does the round "
                "again, to the same bits. A second fault in the round ends the run with its sentence"},
     {"output", "stdout and stderr of the program go to RUN/trainer.log, line by line"},
@@ -54,8 +52,8 @@ static const HelpEntry rules[] = {
 };
 
 static const HelpEntry hello[] = {
-    {"sounder, aggregator", "1 and 1: the version of these lines; seed, threads, parameters (floats in all tensors): "
-                            "as named"},
+    {"sounder, aggregator",
+     "1 and 1: the version of these lines; seed, threads, parameters (floats in all tensors): as named"},
     {"desk", "{fd, bytes, answer, state, clients, shares, losses, samples, steps}: a file to map, and offsets in it in "
              "bytes. answer is f8 (parameters), state f4 (keeps, parameters), absent if keeps is 0; the others have "
              "one element per update: clients u4, shares and losses f8, samples and steps u8"},
@@ -87,8 +85,8 @@ void help_print_aggregator(FILE *file) {
     print_paragraph(file, 0, "Options:");
     help_print_entries(file, rules, sizeof rules / sizeof *rules);
     print_paragraph(file, 0,
-                    "Without Python: the run starts the command as it starts a trainer (sounder help trainer), with "
-                    "a socket whose number is in $SOUNDER_TRAINER; a message is one line of JSON. The first line:");
+                    "Without Python: the run starts the command as it starts a trainer (sounder help trainer), with a "
+                    "socket whose number is in $SOUNDER_TRAINER; a message is one line of JSON. The first line:");
     help_print_entries(file, hello, sizeof hello / sizeof *hello);
     print_paragraph(file, 0, "Then, again and again, a turn:");
     help_print_entries(file, asked, sizeof asked / sizeof *asked);

@@ -13,12 +13,10 @@ static const HelpEntry steps[] = {
     {"--algorithm fedavg --rounds 3", "they meet when all have trained their samples once. Staleness 0."},
     {"--algorithm \"semi-sync lag=1\" --rounds 6 --client-time lognormal",
      "a step takes the first half of the clients (1 / (1 + lag) of them), the others join the next one. In the long "
-     "run an "
-     "update is `lag` versions old on average."},
+     "run an update is `lag` versions old on average."},
     {"--algorithm \"fedbuff K=2\" --rounds 6 --client-time lognormal",
      "a client that is ready begins again at once; every K updates make a version. Staleness (M - 1) / K in the long "
-     "run: "
-     "1.5."},
+     "run: 1.5."},
     {"--algorithm fedasync --rounds 12 --client-time lognormal",
      "every update is a version. Staleness M - 1: 3. `asgd` adds updates unchanged, `staleness-aware` and \"stale "
      "poly\" weigh them by their age."},
@@ -35,10 +33,10 @@ void dial_print(FILE *file) {
     print_paragraph(
         file, 0,
         "The dial from synchronous to wild (asynchronous, lock-free): how long clients wait for each other, on one job "
-        "of four clients. All commands train equally many samples, except for unfinished work at the end. Staleness "
-        "is the number of updates, or versions, between reading the weights and adding the update computed from "
-        "them. Its mean is in the line of a round; metrics.jsonl (staleness, staleness_mean), the report and "
-        "TensorBoard have its histogram. Set the job in the shell first:");
+        "of four clients. All commands train equally many samples, except for unfinished work at the end. Staleness is "
+        "the number of updates, or versions, between reading the weights and adding the update computed from them. Its "
+        "mean is in the line of a round; metrics.jsonl (staleness, staleness_mean), the report and TensorBoard have "
+        "its histogram. Set the job in the shell first:");
     fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05\"\n", file);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         fprintf(file, "\n  sounder train %s $JOB\n", steps[i].left);
@@ -48,7 +46,6 @@ void dial_print(FILE *file) {
     print_paragraph(
         file, 0,
         "Up to fedasync the bits are fixed, because updates are late by a simulated clock. Hogwild's bits depend on "
-        "the "
-        "order in which workers finish. Springs instead of averages: `easgd`, `eamsgd`. Asynchronous workers act like "
-        "additional momentum of 1 - 1/workers (Mitliagkas et al. 2016): lower --momentum as you turn the dial.");
+        "the order in which workers finish. Springs instead of averages: `easgd`, `eamsgd`. Asynchronous workers act "
+        "like additional momentum of 1 - 1/workers (Mitliagkas et al. 2016): lower --momentum as you turn the dial.");
 }

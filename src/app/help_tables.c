@@ -84,10 +84,9 @@ static void print_algorithm(FILE *file, const ZooAlgorithm *zoo) {
 }
 
 void help_print_algorithms(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "The algorithms that --algorithm knows by name. A name may be followed by numbers of its rules and by "
-        "parts that replace its own: --algorithm \"fedadam lr=0.03; combine mean uniform\".");
+    print_paragraph(file, 0,
+                    "The algorithms that --algorithm knows by name. A name may be followed by numbers of its rules and "
+                    "by parts that replace its own: --algorithm \"fedadam lr=0.03; combine mean uniform\".");
     for (size_t i = 0; i < zoo_algorithm_count; i++) {
         fputc('\n', file);
         print_algorithm(file, &zoo_algorithms[i]);
@@ -95,11 +94,10 @@ void help_print_algorithms(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "Parts, separated by ';', each with its rules; the first rule is the default of the part. Numbers have "
-        "the values shown unless they are given; the first number of a rule needs no name: \"local prox 0.1\". What a "
-        "client sends may have several parts: \"send clip 1; send qsgd\" "
-        "clips the update, then encodes it; in any order, it is clipped first and encoded last. "
-        "\"send masked\" is for the CPU alone.");
+        "Parts, separated by ';', each with its rules; the first rule is the default of the part. Numbers have the "
+        "values shown unless they are given; the first number of a rule needs no name: \"local prox 0.1\". What a "
+        "client sends may have several parts: \"send clip 1; send qsgd\" clips the update, then encodes it; in any "
+        "order, it is clipped first and encoded last. \"send masked\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
         char name[32];
@@ -110,46 +108,40 @@ void help_print_algorithms(FILE *file) {
 }
 
 void help_print_partitions(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "Values of --partition: a name, followed by parts of the form PART=VALUE, in one word for the shell. A "
-        "part in brackets has that value if it is left out. Numbers of samples refer to the training set; "
-        "\"lost\" samples are in no client's training.");
+    print_paragraph(file, 0,
+                    "Values of --partition: a name, followed by parts of the form PART=VALUE, in one word for the "
+                    "shell. A part in brackets has that value if it is left out. Numbers of samples refer to the "
+                    "training set; \"lost\" samples are in no client's training.");
     help_print_forms(file, &partition_table);
     fputc('\n', file);
     print_paragraph(file, 0,
-                    "Values of --client-noise: fixed noise in each client's samples, in training and in its own "
-                    "test part; the global test set has no noise.");
+                    "Values of --client-noise: fixed noise in each client's samples, in training and in its own test "
+                    "part; the global test set has no noise.");
     print_rules(file, view_noises, VIEW_NOISE_COUNT);
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "Values of --drift (concept drift): a change from a round on. change=sudden: for all clients at once, "
-        "and again every PERIOD rounds unless that is 0; gradual: for each client at a round of its own "
-        "within PERIOD rounds; recurrent: there and back every PERIOD rounds. The test set changes, too, with "
-        "a gradual drift from ROUND on; `sounder eval` uses the original test set.");
+    print_paragraph(file, 0,
+                    "Values of --drift (concept drift): a change from a round on. change=sudden: for all clients at "
+                    "once, and again every PERIOD rounds unless that is 0; gradual: for each client at a round of its "
+                    "own within PERIOD rounds; recurrent: there and back every PERIOD rounds. The test set changes, "
+                    "too, with a gradual drift from ROUND on; `sounder eval` uses the original test set.");
     print_rules(file, view_drifts, VIEW_DRIFT_COUNT);
 }
 
 void help_print_attacks(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "Values of --attack: the clients of --attackers do this in every round for which they are drawn. Other clients "
-        "train as without attackers. Numbers have the values shown unless they are given; the first number of an "
-        "attack "
-        "needs no name: --attack \"sign-flip 3\" --attackers 0.2. The attack changes an update before `send` does. "
-        "alie, ipm, min-max, min-sum and mimic (omniscient attacks) know the updates of the round: of all honest "
-        "clients, or with knowledge=own the updates that the attackers have trained. label-flip and backdoor are for "
-        "the "
-        "CPU only.");
+    print_paragraph(file, 0,
+                    "Values of --attack: the clients of --attackers do this in every round for which they are drawn. "
+                    "Other clients train as without attackers. Numbers have the values shown unless they are given; "
+                    "the first number of an attack needs no name: --attack \"sign-flip 3\" --attackers 0.2. The attack "
+                    "changes an update before `send` does. alie, ipm, min-max, min-sum and mimic (omniscient attacks) "
+                    "know the updates of the round: of all honest clients, or with knowledge=own the updates that the "
+                    "attackers have trained. label-flip and backdoor are for the CPU only.");
     print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 
 void help_print_federations(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "Made-up data of users who differ, for --data: a name, followed by parts of the form PART=VALUE, in "
-        "one word for the shell. Unless --partition is given, every client is a user (natural-id).");
+    print_paragraph(file, 0,
+                    "Made-up data of users who differ, for --data: a name, followed by parts of the form PART=VALUE, "
+                    "in one word for the shell. Unless --partition is given, every client is a user (natural-id).");
     help_print_forms(file, &federation_table);
 }
 

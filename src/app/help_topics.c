@@ -45,11 +45,10 @@ void help_print_plan(FILE *file) {
     };
     print_paragraph(
         file, 0,
-        "--plan prints what a run would take, and neither trains it nor writes anything. It loads the data "
-        "set and has one worker train the largest client of the first round (in lockstep: make eight "
-        "steps; on a GPU: one launch), and throws the result away. A run that does not fit exits with 71 "
-        "(memory) or 74 (disk) and says what would. A sweep of several runs begins with one line of that kind, "
-        "by a turn of its first run.");
+        "--plan prints what a run would take, and neither trains it nor writes anything. It loads the data set and has "
+        "one worker train the largest client of the first round (in lockstep: make eight steps; on a GPU: one launch), "
+        "and throws the result away. A run that does not fit exits with 71 (memory) or 74 (disk) and says what would. "
+        "A sweep of several runs begins with one line of that kind, by a turn of its first run.");
     fputc('\n', file);
     help_print_entries(file, lines, sizeof lines / sizeof *lines);
     fputs("  sounder train --model cnn --clients 1000 --workers 8 --plan\n", file);
@@ -58,10 +57,9 @@ void help_print_plan(FILE *file) {
 // Explains the fields of metrics.jsonl beyond their names.
 static const HelpEntry metric_fields[] = {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
-    {"  figure",
-     "the key in a round's line by which goals, sounder runs, sweep and report judge the run: that of --target "
-     "(test_metrics.NAME for a trainer's metric); else test_accuracy, personal_accuracy with personal models, "
-     "test_loss or personal_loss if targets are numbers or a trainer counts no hits"},
+    {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: that of "
+                 "--target (test_metrics.NAME for a trainer's metric); else test_accuracy, personal_accuracy with "
+                 "personal models, test_loss or personal_loss if targets are numbers or a trainer counts no hits"},
     {"  lower_is_better", "whether a smaller value of that metric is better"},
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"  trainer_xxh3",
@@ -84,9 +82,9 @@ static const HelpEntry metric_fields[] = {
     {"  weights_xxh3", "XXH3 of its trained weights; on a GPU with --inspect-updates"},
     {"  attacks", "whether it is an attacker, whose update may differ from its training (with --attack)"},
     {"client_evaluation",
-     "a model on one client's own samples: the model (global, personal, or fine-tuned by some epochs of the "
-     "client's own training) and the data: the client's test samples, if the data set names their users and the "
-     "partition is by users; samples that --client-test holds out; otherwise its training samples"},
+     "a model on one client's own samples: the model (global, personal, or fine-tuned by some epochs of the client's "
+     "own training) and the data: the client's test samples, if the data set names their users and the partition is by "
+     "users; samples that --client-test holds out; otherwise its training samples"},
     {"clients_evaluation", "figures over all clients that have such samples"},
     {"  clients_untested", "clients without such samples, which no figure of the line includes"},
     {"  clients_never_trained",
@@ -157,23 +155,22 @@ static const HelpEntry metric_fields[] = {
     {"  model_xxh3, tensors_xxh3",
      "XXH3 of the new model's weights, and of each tensor; with personal clusters of all models"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  test_label_accuracy, test_accuracy_by_label", "if samples have several labels each: the share of labels that "
-                                                      "are right, and that of each label (in the summary); "
-                                                      "test_accuracy counts samples of which all are right"},
+    {"  test_label_accuracy, test_accuracy_by_label",
+     "if samples have several labels each: the share of labels that are right, and that of each label (in the "
+     "summary); test_accuracy counts samples of which all are right"},
     {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
     {"  best_accuracy, best_round",
      "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_metric, ..."},
     {"  rounds_to_target, ..._to_target",
-     "cost until a test first reached --target; rounds_to_target_interpolated: the round at which "
-     "a line between that test and the best one before reaches it"},
+     "cost until a test first reached --target; rounds_to_target_interpolated: the round at which a line between that "
+     "test and the best one before reaches it"},
     {"  peak_memory_bytes",
      "of the parent; with --trainer also the private memory of the largest trainer when all rounds were done, which is "
      "what one more would cost; absent if trainers do not tell their pid (help trainer)"},
-    {"  measured_joules",
-     "of this machine's processors and memory from the start of this process's workers to the end, other programs "
-     "included (--measure-energy)"},
+    {"  measured_joules", "of this machine's processors and memory from the start of this process's workers to the "
+                          "end, other programs included (--measure-energy)"},
     {"  trainer_start", "whether trainers were forks of one program then (fork), or each a start of its own"},
 };
 
@@ -200,20 +197,18 @@ void help_print_nodes(FILE *file) {
           "           sounder train [--OPTION VALUE ...]\n"
           "       srun --nodes=2 --ntasks-per-node=1 sounder train [--OPTION VALUE ...]\n\n",
           file);
-    print_paragraph(
-        file, 0,
-        "Several machines train one model, to the same bits as one: each has a parent, --workers workers "
-        "and a copy of the data set of its own. Only node 0 prints and writes. Not supported are hogwild, whose "
-        "workers need one memory, --clock real, and ssgd with --device cuda. Give all nodes the same options; "
-        "--resume works with any number of nodes.");
+    print_paragraph(file, 0,
+                    "Several machines train one model, to the same bits as one: each has a parent, --workers workers "
+                    "and a copy of the data set of its own. Only node 0 prints and writes. Not supported are hogwild, "
+                    "whose workers need one memory, --clock real, and ssgd with --device cuda. Give all nodes the same "
+                    "options; --resume works with any number of nodes.");
     fputc('\n', file);
     print_paragraph(
         file, 0,
         "When a node is lost, all others end: after --hang-seconds without a sign of life, with one sentence that "
-        "names "
-        "it; on several hosts mostly sooner, because mpirun (within seconds) and Slurm (after its KillWait) end a job "
-        "after the death of a process, and then their message names the host. mpirun notices a broken connection only "
-        "with these options, and waits forever without them:");
+        "names it; on several hosts mostly sooner, because mpirun (within seconds) and Slurm (after its KillWait) end "
+        "a job after the death of a process, and then their message names the host. mpirun notices a broken connection "
+        "only with these options, and waits forever without them:");
     fputs("  --mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1\n"
           "  --mca oob_tcp_keepalive_probes 3\n\n",
           file);
@@ -236,10 +231,9 @@ static void print_option(FILE *file, const Option *option) {
 void help_print_data(FILE *file) {
     print_option(file, option_find("data"));
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "A name is searched in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. Your own "
-        "folder or file has one of these forms, recognised by the names in it:");
+    print_paragraph(file, 0,
+                    "A name is searched in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. "
+                    "Your own folder or file has one of these forms, recognised by the names in it:");
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         char line[2048];
         fputc('\n', file);
@@ -247,23 +241,19 @@ void help_print_data(FILE *file) {
         print_paragraph(file, 2, line);
     }
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "Settings may follow the place, in one word for the shell: --data \"iris.csv label=species\". A value "
-        "with blanks is in quotes: label='my kind'. `sounder data \"iris.csv label=species\"` shows what each "
-        "column becomes.");
+    print_paragraph(file, 0,
+                    "Settings may follow the place, in one word for the shell: --data \"iris.csv label=species\". A "
+                    "value with blanks is in quotes: label='my kind'. `sounder data \"iris.csv label=species\"` shows "
+                    "what each column becomes.");
     help_print_forms(file, &settings_table);
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "
-        "Data that name their users "
-        "have --partition natural-id unless another is given: every client is a user, and is tested on "
-        "that user's test "
-        "samples (--eval-clients-every). The loss of a target t is shown as (y - t)^2, PyTorch's MSELoss, and "
-        "a step follows the gradient of half of it, y - t: --lr is twice that of a loop with MSELoss. Runs of "
-        "versions that showed half of it are read as if they had shown all. Unpacked "
-        "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
+    print_paragraph(file, 0,
+                    "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "
+                    "Data that name their users have --partition natural-id unless another is given: every client is a "
+                    "user, and is tested on that user's test samples (--eval-clients-every). The loss of a target t is "
+                    "shown as (y - t)^2, PyTorch's MSELoss, and a step follows the gradient of half of it, y - t: --lr "
+                    "is twice that of a loop with MSELoss. Runs of versions that showed half of it are read as if they "
+                    "had shown all. Unpacked and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
 // Commands and topics ------------------------------------------------------------------------------------------------

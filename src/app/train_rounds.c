@@ -118,9 +118,8 @@ static Status run_with_workers(Run *run, Error *err) {
     train_say_heading(run);
     print_device(run);
     if (train_is_in_real_time(run))
-        progress_say(&run->progress,
-                     "clock: real; nothing can resume the run, but --init begins another with the model "
-                     "of its last checkpoint\n");
+        progress_say(&run->progress, "clock: real; nothing can resume the run, but --init begins another with the "
+                                     "model of its last checkpoint\n");
     Status status = run_rounds(run, err);
     if (status == STATUS_OK && train_is_finished(run)) status = train_test_at_end(run, err);
     if (status == STATUS_OK) status = nodes_busy(&run->nodes, err);

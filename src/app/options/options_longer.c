@@ -7,17 +7,15 @@ Status options_check_rounds(const Options *options, int rounds, Error *err) {
     const LrSchedule *schedule = &options->training.schedule;
     const bool spends = options->recipe.release.row != RELEASE_EXACT && options->privacy_rounds > 0;
     if (schedule->kind == LR_COSINE && schedule->rounds > 0 && schedule->rounds < (uint32_t)rounds)
-        return options_refuse(
-            options, "rounds", err,
-            " %d: the cosine of the learning rate ends with round %u; lower that or begin a run with more "
-            "rounds= in --lr-schedule",
-            rounds, schedule->rounds);
+        return options_refuse(options, "rounds", err,
+                              " %d: the cosine of the learning rate ends with round %u; lower that or begin a run with "
+                              "more rounds= in --lr-schedule",
+                              rounds, schedule->rounds);
     if (spends && options->privacy_rounds < rounds)
-        return options_refuse(
-            options, "rounds", err,
-            " %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or begin a "
-            "run with more --privacy-rounds",
-            rounds, options->privacy_rounds);
+        return options_refuse(options, "rounds", err,
+                              " %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or "
+                              "begin a run with more --privacy-rounds",
+                              rounds, options->privacy_rounds);
     return STATUS_OK;
 }
 
@@ -35,10 +33,9 @@ Status options_check_goals(const Options *options, Error *err) {
     TRY(target_read(&target, options, err));
     if (options->patience_by[0]) TRY(patience_by_read(&figure, options, err));
     if (options->eval_every > 0 || options->resume[0] || !(waits || options->stop_at_target)) return STATUS_OK;
-    return options_refuse(
-        options, waits ? "patience" : "stop-at-target", err,
-        ": with --eval-every 0 only the last round is tested, and nothing can end the run before; leave one "
-        "of them out");
+    return options_refuse(options, waits ? "patience" : "stop-at-target", err,
+                          ": with --eval-every 0 only the last round is tested, and nothing can end the run before; "
+                          "leave one of them out");
 }
 
 // A plan is of one machine and one run from its beginning, and its lines are all that it gives.

@@ -98,10 +98,9 @@ static Status check_stragglers(const Options *options, Error *err) {
     const World *world = &options->world;
     bool partial = world->stragglers > 0 && world->straggler_work == STRAGGLERS_PARTIAL;
     if (!partial || options->training.local_epochs > 1) return STATUS_OK;
-    return options_refuse(
-        options, "stragglers", err,
-        ": work=partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that "
-        "or take work=drop");
+    return options_refuse(options, "stragglers", err,
+                          ": work=partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; "
+                          "raise that or take work=drop");
 }
 
 // Candidates of power-of-choice: at least the clients of a round, at most all clients.
@@ -161,28 +160,25 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
     if (options->clients_per_round == options->clients) return STATUS_OK;
     char algorithm[RECIPE_TEXT_BYTES];
     return options_refuse(options, "clients-per-round", err,
-                          " %d: with --algorithm %s all %d clients train in every round; "
-                          "leave it out",
+                          " %d: with --algorithm %s all %d clients train in every round; leave it out",
                           options->clients_per_round, recipe_name(algorithm, options->algorithm), options->clients);
 }
 
 // Asynchronous workers act like additional momentum of about 1 - 1/workers (Mitliagkas et al. 2016).
 static void warn_of_momentum(const Options *options) {
     if (options->workers > 1 && options->training.sgd.momentum >= 0.9)
-        log_warning(
-            "--momentum %g with %d Hogwild workers, who already act like momentum of about %.2f: lower it if the loss "
-            "grows",
-            options->training.sgd.momentum, options->workers, 1 - 1.0 / options->workers);
+        log_warning("--momentum %g with %d Hogwild workers, who already act like momentum of about %.2f: lower it if "
+                    "the loss grows",
+                    options->training.sgd.momentum, options->workers, 1 - 1.0 / options->workers);
 }
 
 // A client of hogwild is a worker, so either count sets both.
 static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     if (options->nodes > 1)
-        return fail(
-            err, STATUS_USAGE,
-            "--algorithm hogwild: its workers write one piece of memory, which %d nodes do not share; take ssgd "
-            "or fedavg, or start it without mpirun",
-            options->nodes);
+        return fail(err, STATUS_USAGE,
+                    "--algorithm hogwild: its workers write one piece of memory, which %d nodes do not share; take "
+                    "ssgd or fedavg, or start it without mpirun",
+                    options->nodes);
     const Option *workers = option_find("workers");
     if (options->clients > (int)workers->maximum)
         return options_refuse(options, "clients", err,
@@ -193,8 +189,8 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     if (options->clients == 0) adopt_workers(options);
     if (options->clients != options->workers)
         return options_refuse(options, "clients", err,
-                              " %d: with --algorithm hogwild every client is a worker, and --workers is "
-                              "%d; make them equal or leave one out",
+                              " %d: with --algorithm hogwild every client is a worker, and --workers is %d; make them "
+                              "equal or leave one out",
                               options->clients, options->workers);
     if (options->workers > cores_usable())
         log_warning("--algorithm hogwild: every client is a worker, so %d workers share %d core%s", options->workers,
@@ -213,8 +209,8 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     if (options->clients == 0) adopt_workers(options);
     if (options->clients < options->workers * nodes)
         return options_refuse(options, "clients", err,
-                              " %d: with --algorithm ssgd every worker needs a client, and --workers is "
-                              "%d%s; raise --clients or lower --workers",
+                              " %d: with --algorithm ssgd every worker needs a client, and --workers is %d%s; raise "
+                              "--clients or lower --workers",
                               options->clients, options->workers, nodes > 1 ? " on every node" : "");
     return resolve_whole_cohort(options, err);
 }

@@ -22,8 +22,7 @@ Status options_check_momentum(const Options *options, Error *err) {
     if (without && options->training.nesterov)
         return options_refuse(
             options, "algorithm", err,
-            ": optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write "
-            "nesterov=no");
+            ": optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write nesterov=no");
     if (!without || options->training.optimizer_state == OPTIMIZER_FRESH) return STATUS_OK;
     return options_refuse(
         options, "client-optimizer-state", err,
@@ -108,8 +107,7 @@ static Status check_attackers_train(const Options *options, Error *err) {
     free(newcomers);
     if (status != STATUS_OK || attacks) return status;
     return options_refuse(options, "attackers", err,
-                          " %.60s: all of them are new clients (--new-clients %.60s), which never train; "
-                          "name others",
+                          " %.60s: all of them are new clients (--new-clients %.60s), which never train; name others",
                           options->attackers, options->new_clients);
 }
 
@@ -170,11 +168,10 @@ static Status check_arrivals(const Options *options, Error *err) {
         return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %u: 3,7 or 3-7",
                               options->without, clients - 1);
     if (arriving >= needed) return STATUS_OK;
-    return options_refuse(options, "without", err,
-                          " %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs "
-                          "%u; leave more in%s",
-                          options->without, arriving, arriving == 1 ? "" : "s", needed,
-                          needed > 1 ? ", lower K, or take twice=yes" : "");
+    return options_refuse(
+        options, "without", err,
+        " %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs %u; leave more in%s",
+        options->without, arriving, arriving == 1 ? "" : "s", needed, needed > 1 ? ", lower K, or take twice=yes" : "");
 }
 
 // Returns K: as given, or from the wanted staleness, or as in the paper.
@@ -218,21 +215,19 @@ Status options_resolve_buffered(Options *options, Error *err) {
     number[BUFFERED_K] = buffer_size(number);
     if (options->resume[0] && options_clock_is_real(options)) TRY(options_check_resumed(options, options->rounds, err));
     if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
-    return options_refuse(
-        options, "algorithm", err,
-        ": K=%g updates make a step, but only %g clients train at a time (M, --clients-per-round); lower K or "
-        "raise that",
-        number[BUFFERED_K], number[BUFFERED_M]);
+    return options_refuse(options, "algorithm", err,
+                          ": K=%g updates make a step, but only %g clients train at a time (M, --clients-per-round); "
+                          "lower K or raise that",
+                          number[BUFFERED_K], number[BUFFERED_M]);
 }
 
 static Status check_growth(const Options *options, Error *err) {
     const CohortSchedule *cohort = &options->world.cohort;
     if (cohort->kind == COHORT_CONSTANT) return STATUS_OK;
     if (cohort->first == 1 && algorithm_of(&options->recipe).traits.has[TRAIT_MASKS])
-        return options_refuse(
-            options, "cohort-schedule", err,
-            ": first=1: with send masked of --algorithm the sum of one client is its update, which nothing "
-            "hides; write first=2 or more");
+        return options_refuse(options, "cohort-schedule", err,
+                              ": first=1: with send masked of --algorithm the sum of one client is its update, which "
+                              "nothing hides; write first=2 or more");
     if (cohort->first <= (uint32_t)options->clients_per_round) return STATUS_OK;
     return options_refuse(options, "cohort-schedule", err,
                           ": first=%u: needs at most --clients-per-round, to which it grows (%d)", cohort->first,

@@ -53,9 +53,7 @@ static Status read_file(char *text, size_t *length, const char *path, Error *err
     bool is_input = path == standard_input;
     if (!is_input && is_named_pipe(path))
         return fail(err, STATUS_NOINPUT,
-                    "%.500s: a named pipe, which nobody may ever write to; give a file, or - for "
-                    "standard input",
-                    path);
+                    "%.500s: a named pipe, which nobody may ever write to; give a file, or - for standard input", path);
     struct stat about;
     if (!is_input && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return refuse_folder(path, err);
     FILE *file = is_input ? stdin : fopen(path, "re");

@@ -235,12 +235,11 @@ Status model_load_alone(float *parameters, const TensorList *list, const Safeten
 Status model_refuse_onnx(const char *path, Error *err) {
     const size_t length = strlen(path);
     if (length < 5 || strcmp(path + length - 5, ".onnx") != 0) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%.200s: is a file of ONNX's; python3 -c 'import sounder; print(sounder.layers(\"%.200s\")); "
-        "sounder.write_weights(\"net.safetensors\", \"%.200s\")' prints its layers, for --model, and writes its "
-        "weights, for --init and sounder eval (tools/python)",
-        path, path, path);
+    return fail(err, STATUS_USAGE,
+                "%.200s: is a file of ONNX's; python3 -c 'import sounder; print(sounder.layers(\"%.200s\")); "
+                "sounder.write_weights(\"net.safetensors\", \"%.200s\")' prints its layers, for --model, and writes "
+                "its weights, for --init and sounder eval (tools/python)",
+                path, path, path);
 }
 
 Status model_open(Safetensors *file, const char *path, Error *err) {

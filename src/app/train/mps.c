@@ -105,10 +105,10 @@ static Status wait_for_daemon(const char *pipe_folder, Error *err) {
     uint64_t start = clock_nanoseconds();
     while (!mps_listens(pipe_folder)) {
         if (clock_seconds_since(start) > START_SECONDS)
-            return fail(err, STATUS_UNAVAILABLE,
-                        "--mps start: %s did not start within %d s; its log in %s/../log may say why, --mps off does "
-                        "without",
-                        control_program, START_SECONDS, pipe_folder);
+            return fail(
+                err, STATUS_UNAVAILABLE,
+                "--mps start: %s did not start within %d s; its log in %s/../log may say why, --mps off does without",
+                control_program, START_SECONDS, pipe_folder);
         nanosleep(&(struct timespec){.tv_nsec = POLL_MILLISECONDS * 1000000L}, NULL);
     }
     return STATUS_OK;
@@ -191,10 +191,9 @@ Status mps_check_clients(int clients, Error *err) {
                     "parent is one of them; lower --workers or take --mps off",
                     clients - 1, MOST_CLIENTS, MOST_CLIENTS_BEFORE);
     if (clients > MOST_CLIENTS_BEFORE)
-        log_warning(
-            "--workers %d: with older drivers MPS serves at most %d processes on a GPU at a time, and the parent "
-            "is one of them",
-            clients - 1, MOST_CLIENTS_BEFORE);
+        log_warning("--workers %d: with older drivers MPS serves at most %d processes on a GPU at a time, and the "
+                    "parent is one of them",
+                    clients - 1, MOST_CLIENTS_BEFORE);
     return STATUS_OK;
 }
 

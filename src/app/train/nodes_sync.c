@@ -50,11 +50,10 @@ static Status compare(const Shared *mine, const Shared *first, const RunMemory *
                     "the files of the trainer on node %u are not those of node 0; give all nodes the same program",
                     nodes->rank);
     if (mine->data != first->data)
-        return fail(
-            err, STATUS_DATA,
-            "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
-            "of them the same files",
-            memory->data.name, nodes->rank);
+        return fail(err, STATUS_DATA,
+                    "the data set %s of node %u is not that of node 0, or a file says something else of its clients; "
+                    "give all of them the same files",
+                    memory->data.name, nodes->rank);
     return STATUS_OK;
 }
 

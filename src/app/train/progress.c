@@ -131,9 +131,8 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
     if (none > 0) snprintf(untested, sizeof untested, ", %u of %u clients have none", none, partition->clients);
     if (own < all) snprintf(whole, sizeof whole, "; the global test takes all %s", with_commas(number, all));
     if (own == 0 && progress->first)
-        log_warning(
-            "no client has a test sample of its own, and so none will be tested; hold training samples out with "
-            "--client-test, or take more users");
+        log_warning("no client has a test sample of its own, and so none will be tested; hold training samples out "
+                    "with --client-test, or take more users");
     progress_say(progress, "clients have %s test samples of their own%s%s\n", with_commas(number, own), untested,
                  whole);
 }
@@ -148,10 +147,9 @@ static void warn_of_tests(const Options *options, const Partition *partition) {
                     "--client-test 0.2",
                     options->finetune_epochs);
     if (options->client_test > 0 && !tests)
-        log_warning(
-            "--client-test %g holds samples out on which nothing is tested; give --eval-clients-every 1, or leave it "
-            "out",
-            options->client_test);
+        log_warning("--client-test %g holds samples out on which nothing is tested; give --eval-clients-every 1, or "
+                    "leave it out",
+                    options->client_test);
 }
 
 // A delta of 1/clients or more would allow a mechanism that publishes one whole client.
@@ -165,10 +163,9 @@ static void say_privacy(Progress *progress, const Heading *heading) {
         return;
     }
     if (release->delta * options->clients >= 1 && progress->first)
-        log_warning(
-            "delta=%g of --algorithm is not below one in %d, as many as there are clients: so a run may give a client "
-            "away with all its data; take a much smaller one",
-            release->delta, options->clients);
+        log_warning("delta=%g of --algorithm is not below one in %d, as many as there are clients: so a run may give a "
+                    "client away with all its data; take a much smaller one",
+                    release->delta, options->clients);
     progress_say(progress, "epsilon is told at delta %g, between federations in which one client %s\n", release->delta,
                  cohorts_neighbouring[release->mechanism.cohorts]);
 }
@@ -187,18 +184,17 @@ static void say_sample_privacy(Progress *progress, const Heading *heading) {
         log_warning("delta=%g of --dp-sgd is not below one in %u, as many samples as a client has: so a run may give a "
                     "sample away; take a much smaller one",
                     privacy->delta, most);
-    progress_say(progress,
-                 "epsilon of samples is told at delta %g, between data sets in which one sample of a client joins or "
-                 "leaves\n",
-                 privacy->delta);
+    progress_say(
+        progress,
+        "epsilon of samples is told at delta %g, between data sets in which one sample of a client joins or leaves\n",
+        privacy->delta);
 }
 
 // The sum of one client is its update.
 static void warn_of_masks(const Options *options) {
     if (options->clients_per_round == 1 && options_algorithm(options).traits.has[TRAIT_MASKS])
-        log_warning(
-            "send masked of --algorithm hides nothing from the server in rounds of one client; give --clients 2 "
-            "or more, and --clients-per-round at least 2");
+        log_warning("send masked of --algorithm hides nothing from the server in rounds of one client; give --clients "
+                    "2 or more, and --clients-per-round at least 2");
 }
 
 void progress_heading(Progress *progress, const Heading *heading) {

@@ -93,16 +93,15 @@ static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error
     if (needed > memory->client_state.found_bytes)
         return fail(err, STATUS_DATA,
                     "%s/" CLIENT_STATE_FILE_NAME
-                    " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
-                    "needed; give it back, or begin anew with another --out",
+                    " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are needed; give it "
+                    "back, or begin anew with another --out",
                     folder->path, (unsigned long long)memory->client_state.found_bytes, (unsigned long long)needed);
     if (client_state_file_is_as_hashed(&client, memory->client_state_table, &memory->client_state,
                                        memory->config->clients))
         return STATUS_OK;
     return fail(err, STATUS_DATA,
-                "%s/" CLIENT_STATE_FILE_NAME
-                " is not as the checkpoint left it: what client %u keeps has changed; give the "
-                "file back, or begin anew with another --out",
+                "%s/" CLIENT_STATE_FILE_NAME " is not as the checkpoint left it: what client %u keeps has changed; "
+                                             "give the file back, or begin anew with another --out",
                 folder->path, client);
 }
 
@@ -115,8 +114,7 @@ static Status check_client_state(RunMemory *memory, const StateRow *row, uint32_
     if (status != STATUS_OK)
         fail(err, status,
              "%s: the checkpoint of round %u has a wrong table of " CLIENT_STATE_FILE_NAME
-             ": %s; remove that checkpoint to go "
-             "on from the one before, or begin anew with another --out",
+             ": %s; remove that checkpoint to go on from the one before, or begin anew with another --out",
              checkpoints->path, round, why.message);
     if (status == STATUS_OK) status = check_rows(memory, folder, err);
     if (status == STATUS_OK) status = read_table_before(memory, row, round, checkpoints, record, err);

@@ -19,18 +19,16 @@ Status goals_check(const Target *target, const Options *options, const Dataset *
                               ": the samples of %.64s have several labels each, and so a model no %s; take macro-f1",
                               data->name, facts->name);
     if (is_named && facts->is_share && dataset_has_numbers(&data->items))
-        return options_refuse(
-            options, name, err,
-            ": the samples of %.64s have targets, no classes, and so a model no %s; write loss%s, or end the "
-            "run with --patience, which goes by the loss",
-            data->name, facts->of_classes ? facts->name : "accuracy", target->given ? "=VALUE" : "");
+        return options_refuse(options, name, err,
+                              ": the samples of %.64s have targets, no classes, and so a model no %s; write loss%s, or "
+                              "end the run with --patience, which goes by the loss",
+                              data->name, facts->of_classes ? facts->name : "accuracy", target->given ? "=VALUE" : "");
     if (!is_named || data->classes == 2 || (figure.kind != FIGURE_AUC && figure.kind != FIGURE_VALIDATION_AUC))
         return STATUS_OK;
-    return options_refuse(
-        options, name, err,
-        ": an AUC is of two classes, and %.64s has %d; take balanced-accuracy or macro-f1, which count all "
-        "classes alike",
-        data->name, data->classes);
+    return options_refuse(options, name, err,
+                          ": an AUC is of two classes, and %.64s has %d; take balanced-accuracy or macro-f1, which "
+                          "count all classes alike",
+                          data->name, data->classes);
 }
 
 // How checkpoints name the figure. They have room for 31 letters: a longer metric keeps its beginning and a hash.

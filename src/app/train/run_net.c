@@ -78,12 +78,10 @@ static Status check_numbers(const Options *options, const Spec *spec, const Data
         for (size_t i = 0; i < parts[p]->count * size; i++) {
             const double number = number_at(parts[p], data, i);
             if (number >= 0 && number < vocabulary && number == floor(number)) continue;
-            return options_refuse(
-                options, "model", err,
-                ": %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
-                "from 0 to %d; "
-                "give it more rows, or take another data set",
-                p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
+            return options_refuse(options, "model", err,
+                                  ": %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole "
+                                  "numbers from 0 to %d; give it more rows, or take another data set",
+                                  p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
         }
     return STATUS_OK;
 }
@@ -91,11 +89,10 @@ static Status check_numbers(const Options *options, const Spec *spec, const Data
 // A batch norm needs the whole batch at once.
 static Status check_whole_batches(const Options *options, Error *err) {
     if (options->training.batch_size <= SPEC_WHOLE_BATCH) return STATUS_OK;
-    return options_refuse(
-        options, "batch-size", err,
-        ": a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, or "
-        "normalise with groupnorm",
-        SPEC_WHOLE_BATCH, options->training.batch_size);
+    return options_refuse(options, "batch-size", err,
+                          ": a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower "
+                          "that, or normalise with groupnorm",
+                          SPEC_WHOLE_BATCH, options->training.batch_size);
 }
 
 Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {

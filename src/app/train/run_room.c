@@ -61,11 +61,11 @@ static Status check_rows(const RunConfig *config, Error *err) {
     log_info("%s %.200s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind,
              name, config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
-    return fail(
-        err, STATUS_OS,
-        "%s %.200s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; "
-        "lower --clients-per-round or take a smaller --model",
-        kind, name, external || crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
+    return fail(err, STATUS_OS,
+                "%s %.200s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are "
+                "available; lower --clients-per-round or take a smaller --model",
+                kind, name, external || crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6,
+                available / 1e6);
 }
 
 // Pending updates grow with the clients, too: refuses what memory cannot hold.
@@ -81,16 +81,14 @@ static Status check_pending(const RunConfig *config, uint32_t updates, Error *er
     const double bytes = rows + (double)slots->pending * (double)slots->sum_bytes,
                  available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
-    log_info(
-        "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
-        "available",
-        updates, bytes / 1e6, available / 1e6);
+    log_info("schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that "
+             "are available",
+             updates, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
-    return fail(
-        err, STATUS_OS,
-        "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, where "
-        "%.1f MB are available; lower M or take a smaller --model",
-        updates, bytes / 1e6, available / 1e6);
+    return fail(err, STATUS_OS,
+                "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, "
+                "where %.1f MB are available; lower M or take a smaller --model",
+                updates, bytes / 1e6, available / 1e6);
 }
 
 Status run_check_memory(const RunPlan *plan, const RunMemory *memory, const Options *options, const RunFolder *folder,

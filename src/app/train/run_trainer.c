@@ -21,11 +21,10 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (!strchr(word, '=') || word[0] == '=')
-            return options_refuse(
-                options, "trainer-option", err,
-                " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option "
-                "once per choice",
-                word);
+            return options_refuse(options, "trainer-option", err,
+                                  " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the "
+                                  "option once per choice",
+                                  word);
     return STATUS_OK;
 }
 
@@ -36,8 +35,8 @@ static Status check_files(const char *program, const char *before, const char *n
     if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
     if (!is_named)
         return fail(err, STATUS_DATA,
-                    "--resume %.200s: the files of its %s are not what the run began with (XXH3 %s then, %s now); "
-                    "give them back, or name the program again to continue with other bits: --%s %s",
+                    "--resume %.200s: the files of its %s are not what the run began with (XXH3 %s then, %s now); give "
+                    "them back, or name the program again to continue with other bits: --%s %s",
                     run, program, before, now, program, shell_word(word, command));
     log_warning("%.200s continues with other files of its %s, whose results may differ", run, program);
     return STATUS_OK;
@@ -57,10 +56,9 @@ static Status check_views(const TrainerNet *net, const Options *options, Error *
                          : attack_is_in_training(&options->attack_rule) ? "attack"
                                                                         : NULL;
     if (!option || net->views) return STATUS_OK;
-    return options_refuse(
-        options, option, err,
-        ": the program of --trainer does not say that it reads samples as clients see them (desk.places, "
-        "sounder help trainer); leave the option out, or let it answer \"views\":1");
+    return options_refuse(options, option, err,
+                          ": the program of --trainer does not say that it reads samples as clients see them "
+                          "(desk.places, sounder help trainer); leave the option out, or let it answer \"views\":1");
 }
 
 void run_plan_aggregator(RunConfig *config, const Options *options) {
@@ -83,8 +81,8 @@ static Status check_still(const TrainerNet *net, const Options *options, Error *
     const uint32_t row = options->recipe.personal.row;
     if ((row != PERSONAL_ALTERNATE && row != PERSONAL_FIXED_HEAD) || net->still) return STATUS_OK;
     return fail(err, STATUS_USAGE,
-                "personal %s: the program of --trainer does not say that it leaves the tensors of turn.still "
-                "alone, as head and body are trained in turn; say so, sounder.serve(..., still=True), or take fedper",
+                "personal %s: the program of --trainer does not say that it leaves the tensors of turn.still alone, as "
+                "head and body are trained in turn; say so, sounder.serve(..., still=True), or take fedper",
                 personal_rules[row].name);
 }
 
@@ -111,11 +109,10 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
                    .float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE,
                    .squared_loss = dataset_has_numbers(&data->items)};
     if (dataset_has_rows(&data->items))
-        return fail(
-            err, STATUS_USAGE,
-            "--trainer: the samples of %.64s have several labels each, which a trainer is not given; take nets of "
-            "layers (--model), or let the program load them itself and give it labels alone",
-            data->name);
+        return fail(err, STATUS_USAGE,
+                    "--trainer: the samples of %.64s have several labels each, which a trainer is not given; take nets "
+                    "of layers (--model), or let the program load them itself and give it labels alone",
+                    data->name);
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     TRY(run_check_fit(options, spec, data, err));
