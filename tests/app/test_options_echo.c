@@ -187,7 +187,7 @@ static void make_consistent(Options *options) {
     if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
     if (all || options_algorithm(options).engine->buffers) {
         set(options, "sampling", "uniform"), world->over_selection = 1;
-        set(options, "stragglers", "0"), world->deadline = 0;
+        set(options, "stragglers", "0"), leave_out(options, "deadline");
     }
     strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.clip.row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
@@ -242,14 +242,15 @@ static void what_followed_from_other_options_is_a_comment_and_follows_again(void
     char *text = NULL;
     size_t length = 0;
     options_defaults(&options);
-    check_ok(
-        options_parse(&options, 6, (char *[]){"--workers", "2", "--quiet", "--log-level", "debug", "--out=x"}, &err));
+    char *const words[] = {"--workers", "2", "--gpu", "0", "--quiet", "--log-level", "debug", "--out=x"};
+    check_ok(options_parse(&options, 8, (char **)words, &err));
     check_ok(options_resolve(&options, &err));
     assert_int_equal(options.clients_per_round, 2);
     FILE *file = open_memstream(&text, &length);
     check_ok(options_write_yaml(&options, file, &err));
     fclose(file);
     assert_non_null(strstr(text, "\nworkers: 2\n"));
+    assert_non_null(strstr(text, "\ngpu: 0\n")); // the first GPU, not that of the local rank
     assert_non_null(strstr(text, "\n# clients: 2 (as many as workers, or as the data has users)\n"
                                  "# clients-per-round: 2 (all clients)\n"));
     assert_null(strstr(text, "\nclients"));

@@ -128,11 +128,13 @@ class Measured(Costs):
         self.counter("0:0", "core", 5_000_000)  # a part of the package
         self.counter("0:1", "dram", 9_000_000, wrap=10_000_000)
         self.counter("1", "psys", 1_000_000)  # all of it again
+        self.counter("2", "package-1", 9_000_000, wrap=0)  # does not say where it begins again
         process = subprocess.Popen([SOUNDER, "train", *SMALL, "--rounds", "100000", "--target", "loss=0.0001", "--measure-energy", "--checkpoint-every", "0",
                                     "--patience", "300", "--out", "run"], cwd=self.folder.name, text=True, stdout=subprocess.PIPE,
                                    env={**os.environ, "SOUNDER_POWERCAP": self.path("powercap")})
         self.assertTrue(wait_until(lambda: os.path.exists(self.path("run", "metrics.jsonl")) and len(self.rounds("run")) > 2))
-        for counter in (("0", "package-0", 3_500_000), ("0:0", "core", 7_000_000), ("0:1", "dram", 500_000, 10_000_000), ("1", "psys", 8_000_000)):
+        for counter in (("0", "package-0", 3_500_000), ("0:0", "core", 7_000_000), ("0:1", "dram", 500_000, 10_000_000), ("1", "psys", 8_000_000),
+                        ("2", "package-1", 1_000_000, 0)):
             self.counter(*counter)
         told, _ = process.communicate(timeout=DEADLINE)
         self.assertIn("\nmeasured energy: 4 J of this machine, other programs included\n", told)  # 2.5 + (10 - 9 + 0.5)

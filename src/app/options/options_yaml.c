@@ -245,7 +245,7 @@ static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_
 
 // Leaves out options without effect, options about this process alone, and empty ones.
 static bool has_value(const Options *options, const Option *option) {
-    bool empty = !option->preset && option_is_zero(options, option);
+    bool empty = !option->preset && !options->given[option_index(option)] && option_is_zero(options, option);
     return !empty && !option->unsaved && option_applies(options, option);
 }
 

@@ -90,7 +90,8 @@ void energy_meter_read(EnergyMeter *meter) {
         EnergyCounter *counter = &meter->counters[i];
         uint64_t now;
         if (!read_number(&now, counter->fd)) continue;
-        const uint64_t passed = now >= counter->last ? now - counter->last : counter->wrap - counter->last + now;
+        const uint64_t again = counter->wrap > counter->last ? counter->wrap - counter->last + now : 0;
+        const uint64_t passed = now >= counter->last ? now - counter->last : again;
         meter->joules += 1e-6 * (double)passed;
         counter->last = now;
     }

@@ -15,7 +15,7 @@ enum { ENERGY_MOST_COUNTERS = 32, ENERGY_WHY_BYTES = 256 };
 
 typedef struct EnergyCounter {
     int fd;              // owned
-    uint64_t last, wrap; // microjoules: when it was read last; where it begins again at 0
+    uint64_t last, wrap; // microjoules: when it was read last; where it begins again at 0; 0: unknown
 } EnergyCounter;
 
 typedef struct EnergyMeter {

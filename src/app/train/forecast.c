@@ -104,7 +104,7 @@ static void settle_time(Forecast *forecast, const RunMemory *memory, const RunCo
     const uint32_t side = turn->places > 0 && turn->places < busy ? (uint32_t)turn->places : busy;
     const uint32_t every = (uint32_t)options->eval_every;
     forecast->rounds = (uint32_t)options->rounds;
-    forecast->tests = every > 0 ? forecast->rounds / every : 1;
+    forecast->tests = every > 0 ? (forecast->rounds + every - 1) / every : 1; // the last round is always tested
     forecast->round_seconds = each(turn->seconds, turn->trained) * (double)turn->round_samples / side;
     forecast->test_seconds = each(turn->test_seconds, turn->tested) * tested_samples(memory, config, options) / busy;
     forecast->seconds =

@@ -294,7 +294,7 @@ static int terminal_columns(void) {
 static double share_done(double *seconds_left, double *speed, const Progress *progress) {
     uint64_t done = rounds_progress(progress->rounds) - progress->start_progress;
     double seconds = clock_seconds_since(progress->start_nanoseconds);
-    double share = (double)done / (double)progress->round_samples;
+    double share = progress->round_samples > 0 ? (double)done / (double)progress->round_samples : 0;
     if (share > 1) share = 1; // some jobs were done twice
     *seconds_left = share > 0 ? seconds / share - seconds : -1;
     *speed = (double)done / seconds;
