@@ -65,7 +65,7 @@ static Status open_folder(Run *run, Error *err) {
     return run_folder_create(&run->folder, options->out, run_label(label, options), err);
 }
 
-// What the run has before its folder is opened.
+// Frees the parts that a run has before its folder is opened.
 static void free_parts(Run *run) {
     trainer_host_close(&run->trainers);
     run_memory_free(&run->memory);

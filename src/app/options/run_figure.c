@@ -6,74 +6,33 @@
 
 static const char metrics_key[] = "test_metrics";
 
+// clang-format off
+#define KEYS(figure)      .key = figure, .best = "best_" figure
+#define TEST_KEYS(figure) .key = "test_" figure, .best = "best_" figure
+
 // Figures of single classes, on the test set and on the validation set.
-#define OF_CLASSES(key_, name_)                                                                                        \
-    {                                                                                                                  \
-        .key = "test_" key_, .name = name_, .best = "best_" key_, .word = name_ " ", .is_share = true,                 \
-        .of_classes = true, .loss = FIGURE_LOSS                                                                        \
-    }
-#define OF_VALIDATION(key_, name_, on_test_)                                                                           \
-    {                                                                                                                  \
-        .key = "validation_" key_, .name = "validation " name_, .best = "best_validation_" key_,                       \
-        .word = "validation " name_ " ", .is_validation = true, .is_share = true, .of_classes = true,                  \
-        .loss = FIGURE_VALIDATION_LOSS, .on_test = on_test_                                                            \
-    }
+#define OF_CLASSES(figure, name_) \
+    {TEST_KEYS(figure), .name = name_, .word = name_ " ", .is_share = true, .of_classes = true, .loss = FIGURE_LOSS}
+#define OF_VALIDATION(figure, name_, on_test_) \
+    {KEYS("validation_" figure), .name = "validation " name_, .word = "validation " name_ " ", .is_validation = true, \
+     .is_share = true, .of_classes = true, .loss = FIGURE_VALIDATION_LOSS, .on_test = on_test_}
 
 const FigureFacts figure_facts[FIGURE_KINDS] = {
-    [FIGURE_ACCURACY] = {.key = "test_accuracy",
-                         .name = "accuracy",
-                         .best = "best_accuracy",
-                         .word = "",
-                         .is_share = true,
-                         .loss = FIGURE_LOSS},
-    [FIGURE_LOSS] = {.key = "test_loss",
-                     .name = "loss",
-                     .best = "best_loss",
-                     .word = "loss ",
-                     .is_loss = true,
-                     .loss = FIGURE_LOSS},
-    [FIGURE_PERSONAL_ACCURACY] = {.key = "personal_accuracy",
-                                  .name = "personal accuracy",
-                                  .best = "best_personal_accuracy",
-                                  .word = "personal ",
-                                  .is_personal = true,
-                                  .is_share = true,
-                                  .loss = FIGURE_PERSONAL_LOSS},
-    [FIGURE_PERSONAL_LOSS] = {.key = "personal_loss",
-                              .name = "personal loss",
-                              .best = "best_personal_loss",
-                              .word = "personal loss ",
-                              .is_personal = true,
-                              .is_loss = true,
-                              .loss = FIGURE_PERSONAL_LOSS},
-    [FIGURE_CLIENT_ACCURACY] = {.key = "client_accuracy",
-                                .name = "client accuracy",
-                                .best = "best_client_accuracy",
-                                .word = "clients ",
-                                .is_clients = true,
-                                .is_share = true,
-                                .loss = FIGURE_CLIENT_LOSS},
-    [FIGURE_CLIENT_LOSS] = {.key = "client_loss",
-                            .name = "client loss",
-                            .best = "best_client_loss",
-                            .word = "client loss ",
-                            .is_clients = true,
-                            .is_loss = true,
-                            .loss = FIGURE_CLIENT_LOSS},
-    [FIGURE_VALIDATION_ACCURACY] = {.key = "validation_accuracy",
-                                    .name = "validation accuracy",
-                                    .best = "best_validation_accuracy",
-                                    .word = "validation ",
-                                    .is_validation = true,
-                                    .is_share = true,
-                                    .loss = FIGURE_VALIDATION_LOSS},
-    [FIGURE_VALIDATION_LOSS] = {.key = "validation_loss",
-                                .name = "validation loss",
-                                .best = "best_validation_loss",
-                                .word = "validation loss ",
-                                .is_validation = true,
-                                .is_loss = true,
-                                .loss = FIGURE_VALIDATION_LOSS,
+    [FIGURE_ACCURACY] = {TEST_KEYS("accuracy"), .name = "accuracy", .word = "", .is_share = true, .loss = FIGURE_LOSS},
+    [FIGURE_LOSS] = {TEST_KEYS("loss"), .name = "loss", .word = "loss ", .is_loss = true, .loss = FIGURE_LOSS},
+    [FIGURE_PERSONAL_ACCURACY] = {KEYS("personal_accuracy"), .name = "personal accuracy", .word = "personal ",
+                                  .is_personal = true, .is_share = true, .loss = FIGURE_PERSONAL_LOSS},
+    [FIGURE_PERSONAL_LOSS] = {KEYS("personal_loss"), .name = "personal loss", .word = "personal loss ",
+                              .is_personal = true, .is_loss = true, .loss = FIGURE_PERSONAL_LOSS},
+    [FIGURE_CLIENT_ACCURACY] = {KEYS("client_accuracy"), .name = "client accuracy", .word = "clients ",
+                                .is_clients = true, .is_share = true, .loss = FIGURE_CLIENT_LOSS},
+    [FIGURE_CLIENT_LOSS] = {KEYS("client_loss"), .name = "client loss", .word = "client loss ",
+                            .is_clients = true, .is_loss = true, .loss = FIGURE_CLIENT_LOSS},
+    [FIGURE_VALIDATION_ACCURACY] = {KEYS("validation_accuracy"), .name = "validation accuracy", .word = "validation ",
+                                    .is_validation = true, .is_share = true, .loss = FIGURE_VALIDATION_LOSS,
+                                    .on_test = FIGURE_ACCURACY},
+    [FIGURE_VALIDATION_LOSS] = {KEYS("validation_loss"), .name = "validation loss", .word = "validation loss ",
+                                .is_validation = true, .is_loss = true, .loss = FIGURE_VALIDATION_LOSS,
                                 .on_test = FIGURE_LOSS},
     [FIGURE_BALANCED_ACCURACY] = OF_CLASSES("balanced_accuracy", "balanced accuracy"),
     [FIGURE_MACRO_F1] = OF_CLASSES("macro_f1", "macro F1"),
@@ -84,6 +43,7 @@ const FigureFacts figure_facts[FIGURE_KINDS] = {
     [FIGURE_VALIDATION_AUC] = OF_VALIDATION("auc", "AUC", FIGURE_AUC),
     [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
 };
+// clang-format on
 
 bool run_figure_tests_clients(const RunFigure *figure) {
     return figure_facts[figure->kind].is_personal || figure_facts[figure->kind].is_clients;
