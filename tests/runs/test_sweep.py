@@ -249,6 +249,8 @@ class Sweep(RunCase):
         self.assertEqual((again.count("(done before)"), again.count("failed (70)")), (1, 1))
 
     def test_a_run_of_another_process_is_left_to_it(self):
+        told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
+        self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
         os.remove(self.path("s/lr=0.1/model.safetensors"))
         folder = os.open(self.path("s/lr=0.1"), os.O_RDONLY)

@@ -81,7 +81,7 @@ static const Option *find_difference(const PastRun *past, const Options *options
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
-        if (option->unsaved || option->may_change || strcmp(option->name, "data") == 0) continue;
+        if (option->unsaved || option->may_change) continue;
         past_run_option(left, &there, option);
         past_run_option(right, &wanted, option);
         if (strcmp(left, right) != 0) return option;
