@@ -2,7 +2,7 @@
 
 Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
-import fcntl, os, re, resource, shutil, signal, statistics, subprocess, sys, unittest
+import fcntl, os, re, resource, shlex, shutil, signal, statistics, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, alive, children_of, end_with_the_test, state_of, wait_until
 
@@ -57,6 +57,17 @@ class Sweep(RunCase):
         self.assertEqual(self.plan(*SMALL, "--algorithm", "fedprox mu={0.1,1}; combine mean {uniform,samples}")[1:3],
                          ["algorithm=fedprox-mu=0.1--combine-mean-samples", "algorithm=fedprox-mu=1--combine-mean-uniform"])
         self.assertEqual(self.plan("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0"), ["run"])
+        most = str(2 ** 64 - 1)
+        self.assertEqual(self.plan(*SMALL, "--seed", f"{most}..{most},1"), [f"seed={most}", "seed=1"])
+
+    def test_commands_of_a_plan_are_whole_and_a_shell_reads_them_as_they_are_meant(self):
+        net = "conv 3 3; pool 2; " + 300 * "relu; " + "linear 8; " + 100 * "relu; " + "linear 10"
+        self.assertGreater(len(net), 2048)
+        arguments = [*SMALL, "--model", net, "--out", "it's here"]
+        (line,) = self.sweep(*(arguments[:2] + arguments[4:]), "--dry-run").splitlines()
+        words = shlex.split(line)
+        self.assertIn("--model=" + net, words)
+        self.assertIn("--out=it's here/run", words)
 
     def test_values_that_are_lists_have_semicolons_between_them(self):
         weights = ["--data", "synthetic:1x6x6:40:20", "--model", "softmax", "--clients", "2", "--rounds", "1"]

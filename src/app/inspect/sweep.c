@@ -150,9 +150,8 @@ static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
 
 static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
     PastRun past;
-    Error ignored;
     char value[RUN_FIGURE_TEXT_BYTES];
-    if (past_run_read(&past, job->folder, &ignored) != STATUS_OK) return;
+    if (!sweep_job_read(&past, job)) return;
     tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, &past.figure, past.last[past.figure.kind]), past.seconds,
          how);
     past_run_free(&past);
@@ -253,10 +252,11 @@ static void print_heading(const Sweep *sweep) {
 }
 
 static void print_plan(const Sweep *sweep) {
+    char word[SHELL_WORD_BYTES];
     for (size_t i = 0; i < sweep->plan.count; i++) {
         printf("sounder train");
         for (char **argument = sweep->jobs[i].arguments; *argument; argument++)
-            printf(strpbrk(*argument, " ;'\"$`\\(){}*?&|<>#") ? " '%s'" : " %s", *argument);
+            printf(" %s", shell_word(word, *argument));
         puts(sweep->jobs[i].state == JOB_IS_DONE ? "  # done" : "");
     }
 }

@@ -13,15 +13,25 @@
 #include "io/metrics.h"
 #include "nn/kernels.h"
 
-static bool add_argument(Job *job, int *count, const char *name, const char *value) {
-    char text[JOB_FOLDER_BYTES + 128];
-    char **arguments = realloc(job->arguments, (size_t)(*count + 2) * sizeof *arguments);
-    if (!arguments) return false;
+int job_argument_count(const Job *job) {
+    int count = 0;
+    while (job->arguments && job->arguments[count])
+        count++;
+    return count;
+}
+
+// Adds --name=value, or without a name the word `value`.
+static Status add_argument(Job *job, const char *name, const char *value, Error *err) {
+    const int count = job_argument_count(job);
+    char **arguments = realloc(job->arguments, (size_t)(count + 2) * sizeof *arguments);
+    if (!arguments) return fail(err, STATUS_OS, "no memory for the sweep");
     job->arguments = arguments;
-    snprintf(text, sizeof text, name ? "--%s=%s" : "%s%s", name ? name : "", value);
-    arguments[*count] = strdup(text);
-    arguments[*count + 1] = NULL;
-    return arguments[(*count)++] != NULL;
+    arguments[count] = arguments[count + 1] = NULL;
+    const int length =
+        name ? asprintf(&arguments[count], "--%s=%s", name, value) : asprintf(&arguments[count], "%s", value);
+    if (length >= 0) return STATUS_OK;
+    arguments[count] = NULL;
+    return fail(err, STATUS_OS, "no memory for the sweep");
 }
 
 static void free_arguments(Job *job) {
@@ -32,20 +42,11 @@ static void free_arguments(Job *job) {
 }
 
 // Builds the arguments of a new run of this point.
-static bool make_arguments(Job *job, const SweepPlan *plan, size_t i) {
-    int count = 0;
-    bool made = true;
-    if (plan->experiment) made = add_argument(job, &count, NULL, plan->experiment);
-    for (size_t axis = 0; axis < plan->axis_count && made; axis++)
-        made = add_argument(job, &count, plan->axes[axis].option->name, sweep_plan_value(plan, i, axis));
-    return made;
-}
-
-int job_argument_count(const Job *job) {
-    int count = 0;
-    while (job->arguments[count])
-        count++;
-    return count;
+static Status make_arguments(Job *job, const SweepPlan *plan, size_t i, Error *err) {
+    if (plan->experiment) TRY(add_argument(job, NULL, plan->experiment, err));
+    for (size_t axis = 0; axis < plan->axis_count; axis++)
+        TRY(add_argument(job, plan->axes[axis].option->name, sweep_plan_value(plan, i, axis), err));
+    return STATUS_OK;
 }
 
 static Status resolve_arguments(Options *options, const Job *job, Error *err) {
@@ -60,12 +61,10 @@ static Status resolve_arguments(Options *options, const Job *job, Error *err) {
 // as many workers as that wants.
 static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, int cores, Error *err) {
     char clients[32];
-    int count = job_argument_count(job);
     if (options->workers_by_cores && !options_algorithm(options).engine->client_is_worker && plan->count > 1) {
         job->cores = (size_t)cores > plan->count ? cores / (int)plan->count : 1;
         snprintf(clients, sizeof clients, "%d", options->clients);
-        if (!options_given(options, "clients") && !add_argument(job, &count, "clients", clients))
-            return fail(err, STATUS_OS, "no memory for the sweep");
+        if (!options_given(options, "clients")) TRY(add_argument(job, "clients", clients, err));
         TRY(resolve_arguments(options, job, err));
     }
     if (device_is_built() && options->device != DEVICE_CPU) job->place = JOB_SOMEWHERE;
@@ -89,100 +88,94 @@ static const Option *find_difference(const PastRun *past, const Options *options
     return NULL;
 }
 
-static bool make_resuming(Job *job, int rounds_wanted) {
+static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
     char rounds[32];
-    int count = 0;
     free_arguments(job);
     snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
-    return add_argument(job, &count, "resume", job->folder) && add_argument(job, &count, "rounds", rounds);
+    TRY(add_argument(job, "resume", job->folder, err));
+    return add_argument(job, "rounds", rounds, err);
 }
 
-static void drop_argument(Job *job, int *count, const char *name) {
+static bool is_of(const char *argument, const char *name) {
     const size_t length = strlen(name);
-    for (int i = 0; i < *count;) {
-        char **argument = &job->arguments[i];
-        if (strncmp(*argument, "--", 2) != 0 || strncmp(*argument + 2, name, length) != 0 ||
-            (*argument)[2 + length] != '=') {
-            i++;
-            continue;
-        }
-        free(*argument);
-        memmove(argument, argument + 1, (size_t)(*count - i) * sizeof *argument);
-        (*count)--;
+    return strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, name, length) == 0 && argument[2 + length] == '=';
+}
+
+// Gives the option this value in place of any other.
+static Status set_argument(Job *job, const char *name, const char *value, Error *err) {
+    char **kept = job->arguments;
+    for (char **argument = kept; *argument; argument++) {
+        if (is_of(*argument, name))
+            free(*argument);
+        else
+            *kept++ = *argument;
     }
+    *kept = NULL;
+    return add_argument(job, name, value, err);
 }
 
 // Options whose defaults depend on --rounds are written out before --rounds becomes smaller.
 static Status begin_short(Job *job, int rounds, Error *err) {
     Options *options = malloc(sizeof *options);
     char all[32], some[32];
-    int count = job_argument_count(job);
     if (!options) return fail(err, STATUS_OS, "no memory for the options of a run");
     Status status = resolve_arguments(options, job, err);
     snprintf(all, sizeof all, "%d", job->rounds);
     snprintf(some, sizeof some, "%d", rounds);
-    bool made = true;
     const Option *budget = option_find("privacy-rounds");
     if (status == STATUS_OK && option_applies(options, budget) && !options_given(options, budget->name))
-        made = add_argument(job, &count, budget->name, all);
-    if (status == STATUS_OK && options_pin_cosine(options, job->rounds)) {
-        drop_argument(job, &count, "lr-schedule");
-        made = made && add_argument(job, &count, "lr-schedule", options->lr_schedule);
-    }
+        status = set_argument(job, budget->name, all, err);
+    if (status == STATUS_OK && options_pin_cosine(options, job->rounds))
+        status = set_argument(job, "lr-schedule", options->lr_schedule, err);
     free(options);
-    drop_argument(job, &count, "rounds");
-    if (status == STATUS_OK && !(made && add_argument(job, &count, "rounds", some)))
-        status = fail(err, STATUS_OS, "no memory for the sweep");
-    return status;
+    return status == STATUS_OK ? set_argument(job, "rounds", some, err) : status;
+}
+
+// Returns what is left to do of a run that has begun, to this number of rounds.
+static JobState state_of(const PastRun *past, int rounds) {
+    if (past->state == RUN_RUNNING) return JOB_ELSEWHERE;
+    return past->state == RUN_FINISHED && past->rounds >= (uint32_t)rounds ? JOB_IS_DONE : JOB_WAITS;
+}
+
+static bool has_begun(const Job *job) {
+    char config[JOB_FOLDER_BYTES + 16];
+    snprintf(config, sizeof config, "%s/config.yaml", job->folder);
+    return access(config, F_OK) == 0;
 }
 
 Status sweep_job_aim(Job *job, int rounds, Error *err) {
-    char config[JOB_FOLDER_BYTES + 16];
     PastRun past;
-    snprintf(config, sizeof config, "%s/config.yaml", job->folder);
     job->state = JOB_WAITS;
     job->aim = rounds;
-    if (access(config, F_OK) != 0) return begin_short(job, rounds, err);
+    if (!has_begun(job)) return begin_short(job, rounds, err);
     TRY(past_run_read(&past, job->folder, err));
     // A run that was killed right after these rounds may have saved only a model of fewer rounds.
     const bool has_model = past.rounds > (uint32_t)rounds || past.state == RUN_FINISHED;
     if (past.rounds >= (uint32_t)rounds && has_model) job->state = JOB_IS_DONE;
     past_run_free(&past);
-    return make_resuming(job, rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
+    return make_resuming(job, rounds, err);
 }
 
 // Takes up the state that an earlier sweep left of the run: all of it, a part, or nothing.
 static Status take_up(Job *job, const Options *options, Error *err) {
-    char config[JOB_FOLDER_BYTES + 16];
     PastRun past;
-    int count = job_argument_count(job);
-    snprintf(config, sizeof config, "%s/config.yaml", job->folder);
-    if (access(config, F_OK) != 0)
-        return add_argument(job, &count, "out", job->folder) ? STATUS_OK
-                                                             : fail(err, STATUS_OS, "no memory for the sweep");
+    if (!has_begun(job)) return add_argument(job, "out", job->folder, err);
     TRY(past_run_read(&past, job->folder, err));
     const Option *other = find_difference(&past, options);
-    const bool enough = past.rounds >= (uint32_t)options->rounds;
-    const RunState state = past.state;
+    job->state = state_of(&past, options->rounds);
     past_run_free(&past);
     if (other)
         return fail(err, STATUS_USAGE, "%s holds a run with another --%s; give the sweep another --out", job->folder,
                     other->name);
-    if (state == RUN_RUNNING) job->state = JOB_ELSEWHERE;
-    if (state == RUN_FINISHED && enough) job->state = JOB_IS_DONE;
-    return make_resuming(job, options->rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
-}
-
-static bool is_resuming(const Job *job) {
-    return strncmp(job->arguments[0], "--resume=", strlen("--resume=")) == 0;
+    return make_resuming(job, options->rounds, err);
 }
 
 static bool has_same_options(const Job *job, const PastRun *past) {
     Error ignored;
-    // a resumed run was compared when it was taken up
-    Options *options = is_resuming(job) ? NULL : malloc(sizeof *options);
-    const bool same = is_resuming(job) || (options && resolve_arguments(options, job, &ignored) == STATUS_OK &&
-                                           !find_difference(past, options));
+    if (is_of(job->arguments[0], "resume")) return true; // it was compared when it was taken up
+    Options *options = malloc(sizeof *options);
+    const bool same =
+        options && resolve_arguments(options, job, &ignored) == STATUS_OK && !find_difference(past, options);
     free(options);
     return same;
 }
@@ -192,13 +185,14 @@ JobState sweep_job_look(Job *job) {
     Error ignored;
     if (past_run_read(&past, job->folder, &ignored) != STATUS_OK)
         return past_run_is_locked(job->folder) ? JOB_ELSEWHERE : JOB_HAS_FAILED;
-    const bool same = has_same_options(job, &past), enough = past.rounds >= (uint32_t)job->aim;
-    const RunState state = past.state;
+    const JobState state = has_same_options(job, &past) ? state_of(&past, job->aim) : JOB_HAS_FAILED;
     past_run_free(&past);
-    if (!same) return JOB_HAS_FAILED;
-    if (state == RUN_RUNNING) return JOB_ELSEWHERE;
-    if (state == RUN_FINISHED && enough) return JOB_IS_DONE;
-    return make_resuming(job, job->aim) ? JOB_WAITS : JOB_HAS_FAILED;
+    return state == JOB_WAITS && make_resuming(job, job->aim, &ignored) != STATUS_OK ? JOB_HAS_FAILED : state;
+}
+
+bool sweep_job_read(PastRun *run, const Job *job) {
+    Error ignored;
+    return job->state == JOB_IS_DONE && past_run_read(run, job->folder, &ignored) == STATUS_OK;
 }
 
 // Reads the record of the process that began last; false if there is none.
@@ -263,8 +257,8 @@ static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *ou
 
 static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t i, int cores, Error *err) {
     Error why;
-    if (!make_arguments(job, plan, i)) return fail(err, STATUS_OS, "no memory for the sweep");
-    Status status = resolve_arguments(options, job, &why);
+    TRY(make_arguments(job, plan, i, err));
+    const Status status = resolve_arguments(options, job, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
     job->rounds = job->aim = options->rounds;

@@ -55,6 +55,9 @@ Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
 // was left unfinished, and this job continues it), or JOB_HAS_FAILED (there is no such run, or it has other options).
 JobState sweep_job_look(Job *job);
 
+// Reads the record of a job's run if that is done; returns false, with nothing to free, if it is not.
+bool sweep_job_read(PastRun *run, const Job *job);
+
 // Reads from the record of a run that has been started where it trains, once the record has it. The first call belongs
 // before the start: the record may still tell of an earlier process.
 void sweep_job_begin(Job *job);

@@ -35,8 +35,8 @@ static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_
         return fail(err, STATUS_USAGE, "--%s %s: needs a range that rises, of at most %d numbers, such as 1..5",
                     axis->option->name, copy, SWEEP_MOST_RUNS);
     *is_range = true;
-    for (unsigned long long value = first; value <= last; value++) {
-        snprintf(copy, sizeof copy, "%llu", value);
+    for (unsigned long long i = 0; i <= last - first; i++) {
+        snprintf(copy, sizeof copy, "%llu", first + i);
         TRY(add_value(axis, copy, strlen(copy), err));
     }
     return STATUS_OK;
