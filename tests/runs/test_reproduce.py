@@ -85,6 +85,14 @@ class Reproduce(RunCase):
         # What is done is not done again; another seed is.
         self.assertEqual(self.sounder("own.yaml", "--seeds", "3").count("(done before)"), 4)
 
+    def test_runs_whose_names_are_cut_alike_are_each_counted_once(self):
+        text = self.recipe().replace("[fedavg,", '["server average lr=0.5' + 200 * "0" + '",')
+        with open(self.path("own.yaml"), "w") as file:
+            file.write(text)
+        self.sounder("own.yaml", "--seeds", "2")
+        rows = json.loads(self.sounder("own.yaml", "--seeds", "2", "--format", "json"))
+        self.assertGreater(rows[0]["ours_std"], 0)
+
     def test_rounds_to_a_target_are_judged_by_their_factor(self):
         self.recipe(measure="rounds-to-target", band="times: 2", first=1, second=3)
         self.sounder("own.yaml", "--seeds", "1")
@@ -96,7 +104,8 @@ class Reproduce(RunCase):
                 (("clients: 4", "clients: many"), 11, "--clients many"), (("clients: 4", "clintes: 4"), 11, "there is no such option"),
                 (("seeds: 5..8", "seeds: 8..5"), 5, "seeds: needs a range"), (("measure: accuracy", "measure: beauty"), 4, "measure: accuracy, best"),
                 (("0.1, 50, 1]", "0.1, 50]"), 17, "a cell has a value"), (("0.1, 50, 1]", "0.1, many, 1]"), 17, "a number is needed"), (("[fedavg, 0.1,", "[[fedavg], 0.1,"), 17, "a text or a number is needed here"),
-                (("over: [algorithm, lr]", "over: [algorithm, lr"), 16, "did not find expected"), (("within: 2", ""), 1, "a number is needed")):
+                (("over: [algorithm, lr]", "over: [algorithm, lr"), 16, "did not find expected"), (("within: 2", ""), 1, "a number is needed"),
+                (("over: [algorithm, lr]", "over: [algorithm, rounds]"), 15, "this option is set twice"), (("clients: 4", "seed: 4"), 11, "seeds: sets the seed")):
             with self.subTest(change):
                 text = self.recipe()
                 self.assertIn(change[0], text)

@@ -69,10 +69,18 @@ static Status read_number(double *number, Reader *reader, const yaml_node_t *nod
                                                              : refuse(reader, node, "a number is needed here");
 }
 
-static Status read_option(const Option **option, Reader *reader, const yaml_node_t *node) {
+// Reads the name of an option that is not set yet: by `options`, by `over`, or by `seeds`.
+static Status read_option(const Option **option, const Published *published, Reader *reader, const yaml_node_t *node) {
     const char *text = text_of(node);
-    *option = text ? option_find(text) : NULL;
-    return *option ? STATUS_OK : refuse(reader, node, "there is no such option of `sounder train`");
+    const Option *named = text ? option_find(text) : NULL;
+    if (!named) return refuse(reader, node, "there is no such option of `sounder train`");
+    bool is_set = strcmp(named->name, "seed") == 0;
+    for (size_t i = 0; i < published->option_count; i++)
+        is_set |= published->options[i] == named;
+    for (size_t i = 0; i < published->over_count; i++)
+        is_set |= published->over[i] == named;
+    *option = named;
+    return is_set ? refuse(reader, node, "this option is set twice; seeds: sets the seed") : STATUS_OK;
 }
 
 // Checks that the option accepts the value; a refusal is the option's own sentence.
@@ -89,7 +97,7 @@ static Status read_options(Published *published, Reader *reader, const yaml_node
         const size_t i = published->option_count;
         const yaml_node_t *value = node_of(reader, pair->value);
         if (i == PUBLISHED_OPTIONS) return refuse(reader, node, "options: there are too many");
-        TRY(read_option(&published->options[i], reader, node_of(reader, pair->key)));
+        TRY(read_option(&published->options[i], published, reader, node_of(reader, pair->key)));
         TRY(copy_text(&published->values[i], reader, value));
         published->option_count++;
         TRY(check_value(reader, published->options[i], published->values[i], value));
@@ -101,7 +109,7 @@ static Status read_over(Published *published, Reader *reader, const yaml_node_t 
     if (!node || node->type != YAML_SEQUENCE_NODE) return refuse(reader, node, "over: needs a list of options");
     for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
         if (published->over_count == PUBLISHED_OVER) return refuse(reader, node, "over: at most four options");
-        TRY(read_option(&published->over[published->over_count], reader, node_of(reader, *item)));
+        TRY(read_option(&published->over[published->over_count], published, reader, node_of(reader, *item)));
         published->over_count++;
     }
     return STATUS_OK;

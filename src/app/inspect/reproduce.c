@@ -1,7 +1,5 @@
 // Part of commands.h: `sounder reproduce` repeats the runs behind published figures and checks whether the figures
 // agree.
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 #include "app/inspect/published.h"
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
+#include "base/file.h"
 
 // The files of tools/recipes, which the build compiles into the program, each with a terminator.
 #define RECIPE_LIST(X) X(a1) X(a1_attacks) X(a1_backdoor) X(a1_fedper) X(a2) X(m1) X(m3) X(m4) X(m6) X(s1) X(s3) X(s4)
@@ -23,7 +22,7 @@ RECIPE_LIST(EMBED)
 
 #define ROW(name) {#name, recipe_##name},
 static const struct { const char *name, *text; } recipes[] = {RECIPE_LIST(ROW)};
-enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
+enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes };
 
 // Writes "about 2.0 hours of a core" to the caller's cost (COST_BYTES) and returns it.
 enum { COST_BYTES = 64 };
@@ -50,7 +49,7 @@ static Status list_recipes(Error *err) {
     return STATUS_OK;
 }
 
-// Finds a recipe by its name in the list, or reads a file into *file (caller frees; NULL for a name).
+// Finds a recipe by its name in the list, or reads a file into *file (the caller frees it; NULL for a name).
 static Status find_recipe(const char **text, char **file, const char *name, Error *err) {
     enum { MOST_BYTES = 1 << 18 };
     *file = NULL;
@@ -58,60 +57,35 @@ static Status find_recipe(const char **text, char **file, const char *name, Erro
         *text = recipes[i].text;
         if (strcmp(name, recipes[i].name) == 0) return STATUS_OK;
     }
-    const int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && !strchr(name, '.'))
+    if (access(name, F_OK) != 0 && !strchr(name, '.'))
         return fail(err, STATUS_USAGE, "%.200s: there is no such recipe; sounder reproduce lists them", name);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "the recipe %.200s cannot be opened", name);
-    *file = calloc(1, MOST_BYTES);
-    const ssize_t count = *file ? read(fd, *file, MOST_BYTES) : 0;
-    close(fd);
-    *text = *file;
+    FILE *source;
+    TRY(regular_file_open(&source, name, err));
+    *text = *file = calloc(1, MOST_BYTES);
+    const size_t count = *file ? fread(*file, 1, MOST_BYTES, source) : 0;
+    fclose(source);
     if (!*file) return fail(err, STATUS_OS, "no memory for the recipe %.200s", name);
     if (count > 0 && count < MOST_BYTES) return STATUS_OK;
     free(*file);
-    *file = NULL;
-    return fail(err, count < 0 ? STATUS_IO : STATUS_DATA, "the recipe %.200s %s", name,
-                count < 0 ? "cannot be read" : "is empty, or larger than 256 KiB");
+    return fail(err, STATUS_DATA, "the recipe %.200s is empty, or larger than 256 KiB", name);
 }
 
 // The runs ------------------------------------------------------------------------------------------------------------
 
-static bool add_value(SweepAxis *axis, const char *value) {
-    char **values = realloc(axis->values, (axis->count + 1) * sizeof *values);
-    if (!values) return false;
-    axis->values = values;
-    values[axis->count] = strdup(value);
-    return values[axis->count] && ++axis->count;
-}
-
 // Makes a list sweep: options shared by all runs have one value each, the others and the seed one value per run.
 static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, Error *err) {
-    const size_t runs = published->cell_count * (size_t)seeds;
-    bool made = true;
-    *plan = (SweepPlan){.search = SWEEP_LIST, .count = runs, .points = malloc(runs * sizeof *plan->points)};
-    for (size_t i = 0; i < published->option_count && made; i++) {
-        SweepAxis *axis = &plan->axes[plan->axis_count++];
-        axis->option = published->options[i];
-        made = add_value(axis, published->values[i]);
-    }
-    for (size_t i = 0; i < published->over_count && made; i++) {
-        SweepAxis *axis = &plan->axes[plan->axis_count++];
-        axis->option = published->over[i];
-        for (size_t run = 0; run < runs && made; run++)
-            made = add_value(axis, published->cells[run / (size_t)seeds].values[i]);
-    }
-    SweepAxis *axis = &plan->axes[plan->axis_count++];
-    axis->option = option_find("seed");
-    for (size_t run = 0; run < runs && made; run++) {
-        char text[32];
-        snprintf(text, sizeof text, "%d", published->first_seed + (int)(run % (size_t)seeds));
-        made = add_value(axis, text);
-    }
-    for (size_t run = 0; run < runs && plan->points; run++)
-        plan->points[run] = (uint32_t)run;
-    if (made && plan->points) return STATUS_OK;
-    sweep_plan_free(plan);
-    return fail(err, STATUS_OS, "no memory for %zu runs", runs);
+    *plan = (SweepPlan){.search = SWEEP_LIST};
+    for (size_t i = 0; i < published->option_count; i++)
+        TRY(sweep_plan_add(plan, published->options[i], published->values[i], err));
+    for (size_t cell = 0; cell < published->cell_count; cell++)
+        for (int s = 0; s < seeds; s++) {
+            char seed[32];
+            snprintf(seed, sizeof seed, "%d", published->first_seed + s);
+            for (size_t i = 0; i < published->over_count; i++)
+                TRY(sweep_plan_add(plan, published->over[i], published->cells[cell].values[i], err));
+            TRY(sweep_plan_add(plan, option_find("seed"), seed, err));
+        }
+    return sweep_plan_finish(plan, err);
 }
 
 // The figures ---------------------------------------------------------------------------------------------------------
@@ -144,20 +118,16 @@ typedef struct Ours {
     double mean, deviation; // NaN for a single run
 } Ours;
 
-static Ours measure_cell(const SweepPlan *plan, const Published *published, const char *out, size_t cell, int seeds) {
+// jobs: the cell's, one per seed.
+static Ours measure_cell(const Job *jobs, int seeds, Measure measure) {
     double sum = 0, squares = 0;
     Ours ours = {.mean = NAN, .deviation = NAN};
     for (int s = 0; s < seeds; s++) {
-        char name[SWEEP_NAME_BYTES], folder[FOLDER_BYTES];
         PastRun run;
-        Error ignored;
-        sweep_plan_name(name, plan, cell * (size_t)seeds + (size_t)s);
-        snprintf(folder, sizeof folder, "%s/%s", out, name);
-        if (past_run_read(&run, folder, &ignored) != STATUS_OK) continue;
-        const double figure = figure_of(&run, published->measure);
-        const bool counts = run.state == RUN_FINISHED && !isnan(figure);
+        if (!sweep_job_read(&run, &jobs[s])) continue;
+        const double figure = figure_of(&run, measure);
         past_run_free(&run);
-        if (!counts) continue;
+        if (isnan(figure)) continue;
         ours.runs++;
         sum += figure;
         squares += figure * figure;
@@ -187,8 +157,7 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
     }
 }
 
-static Status print_figures(const SweepPlan *plan, const Published *published, const LookOptions *options,
-                            const char *out, Error *err) {
+static Status print_figures(const Job *jobs, const Published *published, const LookOptions *options, Error *err) {
     Table table = {0};
     for (size_t i = 0; i < published->over_count; i++)
         table_add_column(&table, published->over[i]->name, published->over[i]->name, -1);
@@ -200,7 +169,7 @@ static Status print_figures(const SweepPlan *plan, const Published *published, c
     int within = 0, judged = 0;
     for (size_t c = 0; c < published->cell_count; c++) {
         const PublishedCell *cell = &published->cells[c];
-        const Ours ours = measure_cell(plan, published, out, c, options->seeds);
+        const Ours ours = measure_cell(jobs + c * (size_t)options->seeds, options->seeds, published->measure);
         char verdict[64];
         judge(verdict, sizeof verdict, published, cell, &ours);
         judged += *verdict && published->measure != MEASURE_SECONDS;
@@ -228,17 +197,21 @@ static Status print_figures(const SweepPlan *plan, const Published *published, c
 
 static Status reproduce(const Published *published, LookOptions *options, int *exit_code, Error *err) {
     SweepPlan plan;
+    Job *jobs;
     char cost[COST_BYTES];
     if (options->seeds > published->seeds)
         return fail(err, STATUS_USAGE, "--seeds %d: the publication has %d; with more there is nothing to compare",
                     options->seeds, published->seeds);
-    TRY(plan_runs(&plan, published, options->seeds, err));
-    Status status = STATUS_OK;
-    if (options->format == TABLE_TEXT) {
+    Status status = plan_runs(&plan, published, options->seeds, err);
+    if (status == STATUS_OK && options->format == TABLE_TEXT) {
         if (!options->dry_run) printf("%s\n%s\n", published->title, tell_cost(cost, published, options->seeds));
         status = sweep_run(&plan, options, false, exit_code, err);
     }
-    if (status == STATUS_OK && !options->dry_run) status = print_figures(&plan, published, options, options->out, err);
+    if (status == STATUS_OK && !options->dry_run) {
+        status = sweep_jobs_make(&jobs, &plan, options->out, 1, err);
+        if (status == STATUS_OK) status = print_figures(jobs, published, options, err);
+        sweep_jobs_free(jobs, plan.count);
+    }
     sweep_plan_free(&plan);
     return status;
 }

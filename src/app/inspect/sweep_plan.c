@@ -142,6 +142,10 @@ static SweepAxis *axis_of(SweepPlan *plan, const Option *option) {
     return &plan->axes[plan->axis_count++];
 }
 
+Status sweep_plan_add(SweepPlan *plan, const Option *option, const char *value, Error *err) {
+    return add_value(axis_of(plan, option), value, strlen(value), err);
+}
+
 // Lists the sweep's own options, followed by those of train that describe the experiment. Returns how many there are.
 static int join_tables(Option *rows, const Option *const own, int own_count) {
     int count = own_count;
@@ -180,17 +184,17 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
 
 // Points --------------------------------------------------------------------------------------------------------------
 
-static Status count_grid(size_t *count, const SweepPlan *plan, Error *err) {
-    *count = 1;
+static Status count_grid(SweepPlan *plan, Error *err) {
+    plan->count = 1;
     for (size_t i = 0; i < plan->axis_count; i++) {
-        *count *= plan->axes[i].count;
-        if (*count > SWEEP_MOST_RUNS)
+        plan->count *= plan->axes[i].count;
+        if (plan->count > SWEEP_MOST_RUNS)
             return fail(err, STATUS_USAGE, "the grid has more than %d runs; give fewer values", SWEEP_MOST_RUNS);
     }
     return STATUS_OK;
 }
 
-static Status count_list(size_t *count, const SweepPlan *plan, Error *err) {
+static Status count_list(SweepPlan *plan, Error *err) {
     const SweepAxis *first = NULL;
     for (size_t i = 0; i < plan->axis_count; i++) {
         const SweepAxis *axis = &plan->axes[i];
@@ -201,7 +205,16 @@ static Status count_list(size_t *count, const SweepPlan *plan, Error *err) {
                         first->option->name, first->count, axis->option->name, axis->count);
         first = axis;
     }
-    *count = first ? first->count : 1;
+    plan->count = first ? first->count : 1;
+    return STATUS_OK;
+}
+
+Status sweep_plan_finish(SweepPlan *plan, Error *err) {
+    TRY((plan->search == SWEEP_LIST ? count_list : count_grid)(plan, err));
+    plan->points = malloc(plan->count * sizeof *plan->points);
+    if (!plan->points) return fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->points[i] = (uint32_t)i;
     return STATUS_OK;
 }
 
@@ -209,11 +222,7 @@ static Status choose_points(SweepPlan *plan, const LookOptions *options, Error *
     enum { SWEEP_SEED = 1 };
     if (options->number > 0 && plan->search != SWEEP_RANDOM)
         return fail(err, STATUS_USAGE, "--number: only used with --search random");
-    TRY(plan->search == SWEEP_LIST ? count_list(&plan->count, plan, err) : count_grid(&plan->count, plan, err));
-    plan->points = malloc(plan->count * sizeof *plan->points);
-    if (!plan->points) return fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
-    for (size_t i = 0; i < plan->count; i++)
-        plan->points[i] = (uint32_t)i;
+    TRY(sweep_plan_finish(plan, err));
     if (plan->search != SWEEP_RANDOM) return STATUS_OK;
     if (options->number == 0 || (size_t)options->number > plan->count)
         return fail(err, STATUS_USAGE, "--search random: needs --number, from 1 to the grid's %zu runs", plan->count);

@@ -34,6 +34,12 @@ typedef struct SweepPlan {
 Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err);
 void sweep_plan_free(SweepPlan *plan);
 
+// Make a plan by hand: from one that is zero but for experiment and search, a value of an option of train at a time
+// (copied), and in the end its points, which are all of the grid or list. USAGE as above. The caller frees the plan,
+// also on failure.
+Status sweep_plan_add(SweepPlan *plan, const Option *option, const char *value, Error *err);
+Status sweep_plan_finish(SweepPlan *plan, Error *err);
+
 // Returns the value of an axis in run i.
 const char *sweep_plan_value(const SweepPlan *plan, size_t i, size_t axis);
 
