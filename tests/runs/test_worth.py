@@ -45,6 +45,7 @@ class Worth(RunCase):
             of = {those: factor * entry[key] for those, entry in value.items()}
             out, _ = self.worth("run", "--samples", "6", "--figure", figure)
             self.assertIn("from all 8 coalitions, exact", out)
+            self.assertTrue(out.endswith("\nfor this seed alone\n"), out)
             told = self.told("run", "--samples", "6", "--figure", figure)
             for client in range(3):
                 exact = sum(math.factorial(len(those)) * math.factorial(2 - len(those)) / 6 * (of[those | {client}] - of[those])
@@ -68,6 +69,7 @@ class Worth(RunCase):
         self.assertEqual(self.worth("run", "--samples", "1", "--dry-run", "--out", "one")[0].count("--without"), 1 * 8 + 10 + 1)
         self.assertLess(float(table[-1][1]), 0)
         self.assertIn("not truncated", out)
+        self.assertTrue(out.endswith("for this seed alone: the standard error is over the orders of the clients, not over seeds\n"), out)
         alone, _ = self.worth("run", "--samples", "0", "--figure", "loss")
         self.assertEqual([line.split()[0] for line in alone.split("leave-one-out\n")[1].split("\n\n")[0].splitlines()][-2:], ["2", "6"])
 
@@ -86,7 +88,7 @@ class Worth(RunCase):
             self.assertEqual(process.returncode, 128 + signal.SIGINT)
             self.assertIn("go on: the same command with --out worth/run does what is not done", out)
             err = self.worth("run", "--samples", "4", "--format", "json", code=64)[1]
-            self.assertRegex(err, r"\d+ of \d+ runs in worth/run are not done; sounder worth run --samples 4 does them")
+            self.assertRegex(err, r"\d+ of \d+ runs in worth/run are not done; sounder worth run --samples 4 --out worth/run does them")
         again, _ = self.worth("run", "--samples", "4")
         self.assertEqual(again.split("\n\n")[1], whole.split("\n\n")[1])
 

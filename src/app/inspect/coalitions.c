@@ -77,6 +77,9 @@ static Status plan_all_sets(Coalitions *plan, uint8_t *absent, uint32_t clients,
 
 Status coalitions_plan(Coalitions *plan, const uint32_t *players, size_t player_count, uint32_t clients,
                        const uint8_t *absent, size_t samples, Error *err) {
+    if (player_count > SWEEP_MOST_RUNS)
+        return fail(err, STATUS_USAGE, "%zu clients are too many: leaving out one at a time takes more than %d runs",
+                    player_count, SWEEP_MOST_RUNS);
     const size_t sets = player_count <= MOST_EXACT ? (size_t)1 << player_count : SIZE_MAX;
     const bool is_exact = samples > 0 && sets <= samples * (player_count - 2) + player_count + 2;
     *plan = (Coalitions){
@@ -88,7 +91,7 @@ Status coalitions_plan(Coalitions *plan, const uint32_t *players, size_t player_
     Status status = STATUS_OK;
     if (!left_out || !plan->orders || !plan->before)
         status = fail(err, STATUS_OS, "no memory for %zu permutations of %zu clients", samples, player_count);
-    if (status == STATUS_OK && absent) memcpy(left_out, absent, clients);
+    if (status == STATUS_OK) memcpy(left_out, absent, clients);
     if (status == STATUS_OK) status = plan_leave_one_out(plan, left_out, clients, err);
     if (status == STATUS_OK && is_exact) status = plan_all_sets(plan, left_out, clients, err);
     for (size_t sample = 0; sample < plan->samples && status == STATUS_OK; sample++)

@@ -3,7 +3,7 @@
 // contribution is the Shapley value. Permutations are not truncated: all coalitions are known before the first one is
 // trained.
 //
-//   TRY(coalitions_plan(&plan, players, 10, 100, NULL, 20, err));
+//   TRY(coalitions_plan(&plan, players, 10, 100, absent, 20, err));
 //   for (size_t i = 1; i < plan.count; i++) ... plan.all[i].without, trained; plan.all[i].value = its figure;
 //   Share share = coalitions_share(&plan, k);              // of players[k]
 //   coalitions_free(&plan);
@@ -32,7 +32,7 @@ typedef struct Coalitions {
     bool is_exact; // all coalitions are planned, and there are no samples
 } Coalitions;
 
-// clients: numbers of clients are below it. absent (clients): 1 for those that no coalition has; NULL: none. samples:
+// clients: numbers of clients are below it. absent (clients): 1 for those that no coalition has. samples:
 // permutations; 0 for leave-one-out alone. If that many could ask for as many coalitions as there are, all of them are
 // planned instead, and the values are exact. A plan with more samples has the coalitions of one with fewer. USAGE if
 // there are more coalitions than a sweep has runs, or if a list is too long for an option. Nothing to free on failure.

@@ -35,18 +35,21 @@ static double value_of(const Worth *worth, const PastRun *run) {
     return figure_facts[worth->figure].is_loss ? -value : 100 * value;
 }
 
+static Status refuse_figure(const Worth *worth, const char *path, Error *err) {
+    return fail(err, STATUS_USAGE, "%.200s has no %s on the test set; give --figure %s", path,
+                figure_facts[worth->figure].name, worth->figure == FIGURE_LOSS ? "accuracy" : "loss");
+}
+
 // Without an accuracy the loss is taken, unless the accuracy was asked for.
 static Status choose_figure(Worth *worth, Error *err) {
     const char *path = worth->options.folders[0];
-    const FigureKind asked = worth->options.figure == WORTH_LOSS ? FIGURE_LOSS : FIGURE_ACCURACY;
     if (worth->run.state != RUN_FINISHED)
         return fail(err, STATUS_USAGE, "%.200s: the run is not finished; finish it with sounder train --resume %.200s",
                     path, path);
-    worth->figure = asked;
-    if (worth->options.figure == WORTH_BY_RUN && isnan(worth->run.last[asked])) worth->figure = FIGURE_LOSS;
-    if (!isnan(worth->run.last[worth->figure])) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%.200s has no %s on the test set; give --figure %s", path,
-                figure_facts[worth->figure].name, asked == FIGURE_LOSS ? "accuracy" : "loss");
+    const bool has_accuracy = !isnan(worth->run.last[FIGURE_ACCURACY]);
+    const int asked = worth->options.figure;
+    worth->figure = asked == WORTH_LOSS || (asked == WORTH_BY_RUN && !has_accuracy) ? FIGURE_LOSS : FIGURE_ACCURACY;
+    return isnan(worth->run.last[worth->figure]) ? refuse_figure(worth, path, err) : STATUS_OK;
 }
 
 static Status find_players(Worth *worth, Error *err) {
@@ -77,45 +80,32 @@ static Status find_players(Worth *worth, Error *err) {
 
 // Runs --------------------------------------------------------------------------------------------------------------
 
-static SweepAxis *add_axis(SweepPlan *plan, const char *name, size_t count) {
-    SweepAxis *axis = &plan->axes[plan->axis_count++];
-    *axis = (SweepAxis){.option = option_find(name), .values = calloc(count, sizeof *axis->values)};
-    return axis;
-}
-
 // The first coalition is the run itself. All others are trained, in order, so that a plan with more samples finds the
 // runs of one with fewer under their names.
-static Status plan_runs(SweepPlan *plan, const Worth *worth, const char *experiment, Error *err) {
-    const Coalitions *coalitions = &worth->coalitions;
-    *plan = (SweepPlan){.experiment = experiment, .search = SWEEP_LIST, .count = coalitions->count - 1};
-    SweepAxis *without = add_axis(plan, "without", plan->count), *board = add_axis(plan, "tensorboard", 1);
-    plan->points = malloc(plan->count * sizeof *plan->points);
-    bool made = without->values && board->values && plan->points;
-    if (made) made = (board->values[board->count++] = strdup("false")) != NULL;
-    for (size_t i = 0; i < plan->count && made; i++) {
-        plan->points[i] = (uint32_t)i;
-        made = (without->values[without->count++] = strdup(coalitions->all[i + 1].without)) != NULL;
-    }
-    if (made) return STATUS_OK;
-    sweep_plan_free(plan);
-    return fail(err, STATUS_OS, "no memory for %zu runs", coalitions->count);
+static Status plan_runs(SweepPlan *plan, const Coalitions *coalitions, const char *experiment, Error *err) {
+    *plan = (SweepPlan){.experiment = experiment, .search = SWEEP_LIST};
+    for (size_t i = 1; i < coalitions->count; i++)
+        TRY(sweep_plan_add(plan, option_find("without"), coalitions->all[i].without, err));
+    TRY(sweep_plan_add(plan, option_find("tensorboard"), "false", err));
+    return sweep_plan_finish(plan, err);
 }
 
 // *missing: the runs that are not done.
 static Status read_values(size_t *missing, Worth *worth, const SweepPlan *plan, Error *err) {
     Coalition *all = worth->coalitions.all;
     Job *jobs;
-    const Status status = sweep_jobs_make(&jobs, plan, worth->options.out, 1, err);
+    Status status = sweep_jobs_make(&jobs, plan, worth->options.out, 1, err);
     *missing = 0;
     all[0].value = value_of(worth, &worth->run);
     for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
         PastRun run;
-        Error ignored;
-        if (jobs[i].state == JOB_IS_DONE && past_run_read(&run, jobs[i].folder, &ignored) == STATUS_OK) {
-            all[i + 1].value = value_of(worth, &run);
-            past_run_free(&run);
+        if (!sweep_job_read(&run, &jobs[i])) {
+            ++*missing;
+            continue;
         }
-        *missing += isnan(all[i + 1].value) ? 1 : 0;
+        all[i + 1].value = value_of(worth, &run);
+        past_run_free(&run);
+        if (isnan(all[i + 1].value)) status = refuse_figure(worth, jobs[i].folder, err);
     }
     sweep_jobs_free(jobs, plan->count);
     return status;
@@ -169,31 +159,33 @@ static void print_sum(const Worth *worth) {
     const Coalitions *coalitions = &worth->coalitions;
     const bool is_loss = worth->figure == FIGURE_LOSS;
     const int decimals = is_loss ? 4 : 2;
-    const char *unit = is_loss ? "" : "%";
-    const double all = fabs(coalitions->all[0].value);
+    const char *unit = is_loss ? "" : "%", *name = is_loss ? "loss" : "accuracy";
+    const double sign = is_loss ? -1 : 1, all = sign * coalitions->all[0].value;
     char from[64];
     if (coalitions->samples == 0 && !coalitions->is_exact) {
         printf("\nleave-one-out: by how much the %s of %.*f%s would %s without the client, exactly, for this seed\n",
-               is_loss ? "loss" : "accuracy", decimals, all, unit, is_loss ? "rise" : "fall");
+               name, decimals, all, unit, is_loss ? "rise" : "fall");
         return;
     }
     snprintf(from, sizeof from, coalitions->is_exact ? "all %zu coalitions, exact" : "%zu permutations, not truncated",
              coalitions->is_exact ? coalitions->count : coalitions->samples);
     printf("\nShapley values, from %s; they sum to what training adds: %s %.*f%s without clients, %.*f%s with all\n",
-           from, is_loss ? "loss" : "accuracy", decimals, fabs(coalitions->all[coalitions->before[0]].value), unit,
-           decimals, all, unit);
+           from, name, decimals, sign * coalitions->all[coalitions->before[0]].value, unit, decimals, all, unit);
+    puts(coalitions->samples > 1
+             ? "for this seed alone: the standard error is over the orders of the clients, not over seeds"
+             : "for this seed alone");
 }
 
 static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *err) {
     size_t missing;
-    char word[SHELL_WORD_BYTES];
+    char run[SHELL_WORD_BYTES], out[SHELL_WORD_BYTES];
     TRY(read_values(&missing, worth, plan, err));
     if (missing > 0 && exit_code != 0) return STATUS_OK; // the sweep has said why
     if (missing > 0)
         return fail(err, STATUS_USAGE,
-                    "%zu of %zu runs in %.200s are not done; sounder worth %.200s --samples %d does them", missing,
-                    plan->count, worth->options.out, shell_path(word, worth->options.folders[0]),
-                    worth->options.samples);
+                    "%zu of %zu runs in %.200s are not done; sounder worth %.200s --samples %d --out %.200s does them",
+                    missing, plan->count, worth->options.out, shell_path(run, worth->options.folders[0]),
+                    worth->options.samples, shell_path(out, worth->options.out));
     const bool speaks = worth->options.format == TABLE_TEXT;
     if (speaks) puts("");
     TRY(print_shares(worth, err));
@@ -216,9 +208,8 @@ static Status find_worth(Worth *worth, int *exit_code, Error *err) {
         const char *last = strrchr(path, '/');
         snprintf(options->out, sizeof options->out, "worth/%.1000s", last ? last + 1 : path);
     }
-    TRY(plan_runs(&plan, worth, experiment, err));
-    Status status = STATUS_OK;
-    if (options->format == TABLE_TEXT) {
+    Status status = plan_runs(&plan, &worth->coalitions, experiment, err);
+    if (status == STATUS_OK && options->format == TABLE_TEXT) {
         if (!options->dry_run)
             printf("%zu clients: %zu runs of about %.1f s  ->  %s\n", worth->player_count, plan.count,
                    worth->run.seconds, options->out);
