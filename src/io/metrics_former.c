@@ -13,12 +13,16 @@ bool metrics_text_names_loss(const char *text) {
     return strstr(text, ",\"loss\":\"") != NULL;
 }
 
+bool metrics_text_tells_of_targets(const char *text) {
+    return strstr(text, "_rmse\":") != NULL;
+}
+
 bool metrics_tells_of_targets(FILE *file) {
     char *text = NULL;
     size_t capacity = 0;
     bool tells = false;
     while (!tells && getline(&text, &capacity, file) > 0)
-        tells = strstr(text, "_rmse\":") != NULL;
+        tells = metrics_text_tells_of_targets(text);
     free(text);
     return tells;
 }

@@ -14,7 +14,9 @@
 bool metrics_text_starts(const char *text);
 bool metrics_text_names_loss(const char *text);
 
-// Whether a record tells of targets: some line has a root of the mean square. Reads the file to its end.
+// Whether a line, or some line of a record, tells of targets: it has a root of the mean square. Reads the file to its
+// end.
+bool metrics_text_tells_of_targets(const char *text);
 bool metrics_tells_of_targets(FILE *file);
 
 // Doubles the losses of a line.

@@ -10,6 +10,7 @@
 
 #include "app/commands.h"
 #include "app/inspect/look_options.h"
+#include "app/inspect/past_run.h"
 #include "app/inspect/top_screen.h"
 #include "app/inspect/top_state.h"
 #include "base/module.h"
@@ -83,7 +84,8 @@ static const char *clock_text(char text[32], double seconds) {
     return text;
 }
 
-// Draws values as shades from the lowest to the highest: the last `width` of them, or means of several.
+// Draws values as shades from the lowest to the highest; if they are more than `width`, only some of them, from the
+// first to the last.
 static void spark(char *text, const double *values, size_t count, size_t width) {
     static const char shades[] = " .:-=+*#%@";
     double low = INFINITY, high = -INFINITY;
@@ -93,7 +95,7 @@ static void spark(char *text, const double *values, size_t count, size_t width) 
     }
     const size_t places = count < width ? count : width;
     for (size_t i = 0; i < places; i++) {
-        const double value = values[i * count / places + (count / places - 1) * (i + 1 == places)];
+        const double value = values[places > 1 ? i * (count - 1) / (places - 1) : count - 1];
         const double share = high > low ? (value - low) / (high - low) : 0.5;
         text[i] = isnan(value) ? ' ' : shades[(size_t)(share * (sizeof shades - 2) + 0.5)];
     }
@@ -102,35 +104,35 @@ static void spark(char *text, const double *values, size_t count, size_t width) 
 
 static void add_head(Page *page, const TopState *state) {
     enum { BAR = 28, LEAST_BAR = 6 };
-    char label[OPTION_LABEL_BYTES], progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
-    const Options *options = &state->run.options;
-    const double share = state->rounds > 0 ? (double)state->round / state->rounds : 0;
+    char label[OPTION_LABEL_BYTES], progress[2 * BAR + 4] = "", facts[160], left[32] = "", done[32],
+                                                       sparks[SCREEN_COLUMNS];
+    const Options *options = &state->options;
+    const uint32_t rounds = (uint32_t)options->rounds;
+    const double share = rounds > 0 ? (double)state->round / rounds : 0;
     const int beside = 14;
     const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
     add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
              options_net(label, options), options->data, (unsigned long long)options->seed);
-    if (state->running && state->round > 0 && state->round < state->rounds)
-        clock_text(left, state->seconds_lately * (state->rounds - state->round));
+    if (state->running && state->round > 0 && state->round < rounds)
+        clock_text(left, state->seconds_lately * (rounds - state->round));
     snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
              state->running    ? "running"
              : state->finished ? "finished"
                                : "stopped",
              clock_text(done, state->seconds), *left ? "  ETA " : "", left);
     char round[48];
-    const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, state->rounds) + (int)strlen(facts),
+    const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, rounds) + (int)strlen(facts),
               room = page->columns - taken - 3;
     if (room >= LEAST_BAR) {
         const int cells = room < BAR ? room : BAR, full = (int)(fmin(share, 1) * cells + 0.5);
-        progress[0] = '[';
-        for (int i = 0; i < cells; i++)
-            progress[1 + i] = i < full ? '#' : '.';
-        strcpy(progress + 1 + cells, "] ");
+        snprintf(progress, sizeof progress, "[%.*s%.*s] ", full, "############################", cells - full,
+                 "............................");
     }
     add_parts(page, "%s%s%s", round, progress, facts);
     if (state->is_chosen && !state->running)
         add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
     if (state->round == 0) return;
-    const RunFigure *figure = &state->run.figure;
+    const RunFigure *figure = &state->about;
     const bool is_loss = figure->kind == FIGURE_LOSS || figure->kind == FIGURE_VALIDATION_LOSS;
     const char *set = state->validates ? "validation" : "test";
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[64] = "", training[40] = "";
@@ -193,8 +195,7 @@ static void add_tail(Page *page, const TopState *state) {
     add_line(page, "%s", "");
     if (*slow) add_parts(page, "slowest clients%s", slow);
     snprintf(speed, sizeof speed, isnan(state->samples_per_second) ? "-" : "%.0f", state->samples_per_second);
-    if (state->run.options.trainer[0])
-        snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", state->restarts);
+    if (state->options.trainer[0]) snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", state->restarts);
     add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, state->lost, restarts,
               state->refused);
     if (!isnan(state->bytes))
@@ -222,25 +223,31 @@ static void add_keys(Page *page, int rows) {
 
 // The run -------------------------------------------------------------------------------------------------------------
 
-// Returns the run that is running, or else the one that began last.
+static const char *begin_of(const PastRun *run) {
+    const char *time = json_string_value(json_object_get(run->start, "time"));
+    return time ? time : "";
+}
+
+// Finds the run that is running, or else the one that began last.
 static Status find_run(char path[4096], Error *err) {
     static char *const usual[] = {"runs"};
     PastRuns runs;
-    const char *latest = "", *time;
     TRY(past_runs_find(&runs, usual, 1, err));
     const PastRun *chosen = &runs.all[0];
-    for (size_t i = 0; i < runs.count; i++) {
+    for (size_t i = 1; i < runs.count; i++) {
         const PastRun *run = &runs.all[i];
-        time = json_string_value(json_object_get(run->start, "time"));
-        const bool wins = run->state == RUN_RUNNING && chosen->state != RUN_RUNNING;
-        const bool loses = run->state != RUN_RUNNING && chosen->state == RUN_RUNNING;
-        if (!wins && (loses || strcmp(time ? time : "", latest) < 0)) continue;
-        chosen = run;
-        latest = time ? time : "";
+        const int running = (run->state == RUN_RUNNING) - (chosen->state == RUN_RUNNING);
+        if (running > 0 || (running == 0 && strcmp(begin_of(run), begin_of(chosen)) >= 0)) chosen = run;
     }
     snprintf(path, 4096, "%s", chosen->path);
     past_runs_free(&runs);
     return STATUS_OK;
+}
+
+static void print_once(const TopState *state, Page *page) {
+    make_page(page, state, columns_of(stdout));
+    for (int i = 0; i < page->count; i++)
+        puts(page->lines[i]);
 }
 
 static Status watch(TopState *state, Page *page, Error *err) {
@@ -273,24 +280,22 @@ Status command_top(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     LookOptions options;
     char path[4096];
+    TRY(look_options_parse(&options, command_find("top"), argc, argv, err));
+    if (options.folder_count > 0)
+        snprintf(path, sizeof path, "%s", options.folders[0]);
+    else
+        TRY(find_run(path, err));
     TopState *state = calloc(1, sizeof *state);
     Page *page = calloc(1, sizeof *page);
-    Status status = state && page ? STATUS_OK : fail(err, STATUS_OS, "no memory for sounder top");
-    if (status == STATUS_OK) status = look_options_parse(&options, command_find("top"), argc, argv, err);
-    if (status == STATUS_OK && options.folder_count > 0) snprintf(path, sizeof path, "%s", options.folders[0]);
-    if (status == STATUS_OK && options.folder_count == 0) status = find_run(path, err);
+    Status status =
+        state && page ? top_state_open(state, path, err) : fail(err, STATUS_OS, "no memory for sounder top");
     if (status == STATUS_OK) {
-        status = top_state_open(state, path, err);
-        const bool open = status == STATUS_OK;
         state->is_chosen = options.folder_count == 0;
-        if (open && options.once) {
-            make_page(page, state, columns_of(stdout));
-            for (int i = 0; i < page->count; i++)
-                puts(page->lines[i]);
-        } else if (open) {
+        if (options.once)
+            print_once(state, page);
+        else
             status = watch(state, page, err);
-        }
-        if (open) top_state_close(state);
+        top_state_close(state);
     }
     free(page);
     free(state);

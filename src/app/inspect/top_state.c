@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/inspect/past_run.h"
 #include "fedavg/memory/queue.h"
+#include "io/metrics.h"
+#include "io/metrics_former.h"
 
 static double or_zero(double value) {
     return isnan(value) ? 0 : value;
@@ -105,7 +108,7 @@ static void add_test(TopState *state, double figure, double loss) {
     state->losses[state->tests++] = loss;
     state->figure = figure;
     state->loss = loss;
-    if (!run_figure_is_better(&state->run.figure, figure, state->best)) return;
+    if (!run_figure_is_better(&state->about, figure, state->best)) return;
     state->best = figure;
     state->best_round = state->round;
 }
@@ -135,10 +138,10 @@ static void note_round(TopState *state, const json_t *line) {
     }
     state->last = state->next;
     state->next = (TopRound){0};
-    run_figure_settle(&state->run.figure, line);
+    run_figure_settle(&state->about, line);
     const double loss = past_run_number(line, "test_loss"), validation = past_run_number(line, "validation_loss");
     if (!isnan(validation)) state->validates = true;
-    add_test(state, run_figure_in(line, &state->run.figure), isnan(loss) ? validation : loss);
+    add_test(state, run_figure_in(line, &state->about), isnan(loss) ? validation : loss);
 }
 
 // A run may be resumed with another figure, by which the tests before are not judged (past_run.c). Their losses stay.
@@ -147,20 +150,26 @@ static void note_start(TopState *state, const json_t *line) {
     state->nodes = (int)json_integer_value(json_object_get(line, "nodes"));
     state->finished = false;
     if (run_figure_same(&told, &state->told)) return;
-    state->told = state->run.figure = told;
+    state->told = state->about = told;
     state->best = state->figure = NAN;
     state->best_round = 0;
     for (size_t i = 0; i < state->tests; i++)
         state->figures[i] = NAN;
 }
 
+// A run of a former version shows in its first test that its losses are halves (io/metrics_former.h).
 static void note_line(TopState *state, const char *text, size_t bytes) {
     json_t *line = json_loadb(text, bytes, 0, NULL);
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (type && strcmp(type, "client") == 0) note_client(&state->next, line);
-    if (type && strcmp(type, "round") == 0) note_round(state, line);
-    if (type && strcmp(type, "start") == 0) note_start(state, line);
-    if (type && strcmp(type, "summary") == 0) state->finished = true;
+    if (metrics_text_starts(text)) {
+        state->is_former = !metrics_text_names_loss(text);
+        state->is_half = false;
+    }
+    state->is_half |= state->is_former && metrics_text_tells_of_targets(text);
+    if (state->is_half) metrics_double_losses(line);
+    if (metrics_is(line, "client")) note_client(&state->next, line);
+    if (metrics_is(line, "round")) note_round(state, line);
+    if (metrics_is(line, "start")) note_start(state, line);
+    if (metrics_is(line, "summary")) state->finished = true;
     json_decref(line);
 }
 
@@ -210,8 +219,8 @@ static void read_file(char *text, size_t bytes, pid_t pid, const char *name) {
 
 // The arguments of a worker are: sounder:wRANK worker RANK PARENT.
 static int rank_of(pid_t pid) {
-    char words[256];
-    read_file(words, sizeof words, pid, "cmdline");
+    char words[256 + 2] = ""; // ends with empty words, however long the first one is
+    read_file(words, 256, pid, "cmdline");
     const char *second = words + strlen(words) + 1;
     if (strcmp(second, "worker") != 0) return -1;
     const int rank = atoi(second + strlen(second) + 1);
@@ -252,20 +261,22 @@ static void look_at_processes(TopState *state) {
 // All of it -----------------------------------------------------------------------------------------------------------
 
 static void forget(TopState *state) {
-    state->told = state->run.figure = (RunFigure){0};
+    state->told = state->about = (RunFigure){0};
     state->tests = 0;
     state->best = state->figure = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
     state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused =
         state->restarts = 0;
     state->round = state->best_round = 0;
     state->ranks = 0;
-    state->finished = false;
+    state->finished = state->is_former = state->is_half = false;
     state->next = state->last = (TopRound){0};
 }
 
 static Status open_file(TopState *state, Error *err) {
     char name[sizeof state->path + 32];
     struct stat about;
+    options_defaults(&state->options);
+    TRY(options_read_run(&state->options, state->path, err));
     snprintf(name, sizeof name, "%s/metrics.jsonl", state->path);
     if (state->file) fclose(state->file);
     state->file = fopen(name, "re");
@@ -278,8 +289,6 @@ static Status open_file(TopState *state, Error *err) {
 Status top_state_open(TopState *state, const char *path, Error *err) {
     *state = (TopState){.phase.segment.fd = -1};
     snprintf(state->path, sizeof state->path, "%s", path);
-    TRY(past_run_read(&state->run, path, err));
-    state->rounds = (uint32_t)state->run.options.rounds;
     Status status = open_file(state, err);
     if (status == STATUS_OK) status = top_state_refresh(state, err);
     if (status != STATUS_OK) top_state_close(state);
@@ -300,7 +309,6 @@ Status top_state_refresh(TopState *state, Error *err) {
 
 void top_state_close(TopState *state) {
     if (state->file) fclose(state->file);
-    past_run_free(&state->run);
     close_phase(&state->phase);
     state->file = NULL;
 }

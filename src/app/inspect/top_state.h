@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "app/inspect/past_run.h"
+#include "app/options/run_figure.h"
 #include "fedavg/memory/layout.h"
 #include "shm/segment.h"
 
@@ -51,20 +51,22 @@ typedef struct TopPhase {
 
 typedef struct TopState {
     char path[4096];
-    PastRun run;    // options and start; its figures are in the members below
-    RunFigure told; // figure of the last start line, before a test without hits settled it
-    FILE *file;     // owned: metrics.jsonl
-    ino_t inode;    // inode of file: a resumed run replaces the file
+    Options options;
+    RunFigure about; // the figure that the run is about
+    RunFigure told;  // as the last start line names it, before a test without hits settled it
+    FILE *file;      // owned: metrics.jsonl
+    ino_t inode;     // inode of file: a resumed run replaces the file
     double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
     size_t tests;                                     // number of entries in figures and losses
     bool validates;                                   // tests are of the validation set
-    double best, figure, loss, train_loss;            // best and figure: of the figure that the run is about
-    uint32_t best_round, round, rounds;
+    double best, figure, loss, train_loss;            // best and figure: of `about`
+    uint32_t best_round, round;
     double seconds, seconds_lately; // of all rounds; of one round, as the mean of the last few
     double samples_per_second, bytes, simulated_seconds;
     double lost, refused, restarts; // workers; updates; trainers
     bool finished, running;
-    bool is_chosen; // set by the caller: the user did not name this run
+    bool is_former, is_half; // the last start was of a version that halved losses of targets; they are such
+    bool is_chosen;          // set by the caller: the user did not name this run
     int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;
