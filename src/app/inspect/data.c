@@ -46,7 +46,8 @@ static Status get(int argc, char **argv, Error *err) {
 
 // Listing -------------------------------------------------------------------------------------------------------------
 
-typedef enum Fact {
+// Columns of the table, in their order.
+enum {
     NAME,
     FORM,
     TRAIN,
@@ -62,12 +63,19 @@ typedef enum Fact {
     WHERE,
     PROBLEM,
     FACTS
-} Fact;
+};
 
-static const struct {
+typedef struct Heading {
     const char *title, *key;
     int decimals;
-} facts[FACTS] = {
+} Heading;
+
+static void add_columns(Table *table, const Heading *headings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        table_add_column(table, headings[i].title, headings[i].key, headings[i].decimals);
+}
+
+static const Heading facts[FACTS] = {
     [NAME] = {"name", "name", -1},         [FORM] = {"form", "form", -1},
     [TRAIN] = {"train", "train", 0},       [VALIDATION] = {"validation", "validation", 0},
     [TEST] = {"test", "test", 0},          [SHAPE] = {"shape", "shape", -1},
@@ -79,21 +87,19 @@ static const struct {
 
 typedef struct Listing {
     Table table;
-    size_t columns[FACTS];
     Error problem; // the first problem
     Status status; // the status of that problem
 } Listing;
 
 static void put_facts(Listing *listing, const DatasetSource *source, const Dataset *data) {
     char text[64];
-    const size_t *at = listing->columns;
     Table *table = &listing->table;
     const bool has_targets = dataset_has_targets(&data->items);
-    table_put_number(table, at[TRAIN], data->train.count - data->validation_count);
-    if (data->validation_count > 0) table_put_number(table, at[VALIDATION], data->validation_count);
-    table_put_number(table, at[TEST], data->test.count);
+    table_put_number(table, TRAIN, data->train.count - data->validation_count);
+    if (data->validation_count > 0) table_put_number(table, VALIDATION, data->validation_count);
+    table_put_number(table, TEST, data->test.count);
     snprintf(text, sizeof text, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
-    table_put_text(table, at[SHAPE], text);
+    table_put_text(table, SHAPE, text);
     snprintf(text, sizeof text, "%s%s",
              data->items.vocabulary > 0           ? data->items.texts & DATASET_TEXTS_OF_WORDS ? "words" : "characters"
              : !dataset_has_samples(&data->items) ? "labels alone"
@@ -102,15 +108,15 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
              dataset_has_rows(&data->items) ? ", rows of labels"
              : has_targets                  ? ", targets"
                                             : "");
-    table_put_text(table, at[VALUES], text);
-    if (data->items.vocabulary > 0) table_put_number(table, at[VOCABULARY], data->items.vocabulary);
-    if (!has_targets) table_put_number(table, at[CLASSES], data->classes);
-    if (data->users > 0) table_put_number(table, at[CLIENTS], data->users);
+    table_put_text(table, VALUES, text);
+    if (data->items.vocabulary > 0) table_put_number(table, VOCABULARY, data->items.vocabulary);
+    if (!has_targets) table_put_number(table, CLASSES, data->classes);
+    if (data->users > 0) table_put_number(table, CLIENTS, data->users);
     const uint64_t bytes =
         source->block_bytes + source->samples[DATASET_TRAIN].bytes + source->samples[DATASET_TEST].bytes;
-    table_put_number(table, at[MEGABYTES], (double)bytes / 1e6);
+    table_put_number(table, MEGABYTES, (double)bytes / 1e6);
     snprintf(text, sizeof text, "0x%016" PRIx64, run_hash_data(data));
-    table_put_text(table, at[HASH], text);
+    table_put_text(table, HASH, text);
 }
 
 static Status read_facts(Listing *listing, const char *place, Error *err) {
@@ -118,7 +124,7 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     DatasetSegment memory;
     Dataset data;
     TRY(dataset_find(&source, place, 1, err));
-    if (source.format) table_put_text(&listing->table, listing->columns[FORM], source.format->name);
+    if (source.format) table_put_text(&listing->table, FORM, source.format->name);
     TRY(dataset_segment_load(&memory, &source, err));
     Status status = dataset_segment_view(&data, &memory, err);
     if (status == STATUS_OK) put_facts(listing, &source, &data);
@@ -136,11 +142,11 @@ static void list_one(Listing *listing, const char *place) {
     snprintf(name, sizeof name, "%.*s", (int)settings_place_bytes(place), place);
     const char *slash = strrchr(name, '/');
     table_add_row(&listing->table);
-    table_put_text(&listing->table, listing->columns[NAME], slash && slash[1] ? slash + 1 : name);
-    table_put_text(&listing->table, listing->columns[WHERE], place);
+    table_put_text(&listing->table, NAME, slash && slash[1] ? slash + 1 : name);
+    table_put_text(&listing->table, WHERE, place);
     Status status = read_facts(listing, place, &problem);
     if (status == STATUS_OK) return;
-    table_put_text(&listing->table, listing->columns[PROBLEM], problem.message);
+    table_put_text(&listing->table, PROBLEM, problem.message);
     if (listing->status != STATUS_OK) return;
     listing->status = status;
     listing->problem = problem;
@@ -226,12 +232,9 @@ static void put_column(void *to, const DatasetColumn *column) {
 }
 
 // Prints what the columns of one table are taken for, also if it is refused as a data set.
-static Status print_columns(const char *data, TableFormat as, Error *err) {
-    static const struct {
-        const char *title, *key;
-        int decimals;
-    } titles[] = {{"column", "column", -1}, {"is", "role", -1},  {"values", "values", -1},
-                  {"texts", "texts", 0},    {"gaps", "gaps", 0}, {"becomes", "becomes", -1}};
+static Status print_columns(const char *data, Error *err) {
+    static const Heading titles[] = {{"column", "column", -1}, {"is", "role", -1},  {"values", "values", -1},
+                                     {"texts", "texts", 0},    {"gaps", "gaps", 0}, {"becomes", "becomes", -1}};
     char place[PATH_MAX];
     Table table = {0};
     Form settings;
@@ -240,13 +243,12 @@ static Status print_columns(const char *data, TableFormat as, Error *err) {
     const DatasetFormat *format = dataset_format_of(place);
     if (!format || !format->tell) return STATUS_OK;
     TRY(settings_parse(&settings, data + place_bytes, err));
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_add_column(&table, titles[i].title, titles[i].key, titles[i].decimals);
+    add_columns(&table, titles, sizeof titles / sizeof *titles);
     Status status = format->tell(put_column, &table, place, &settings, err);
     if (status == STATUS_OK) {
         putchar('\n');
         table_drop_empty(&table);
-        status = table_print(stdout, &table, as, err);
+        status = table_print(stdout, &table, TABLE_TEXT, err);
     }
     table_free(&table);
     return status;
@@ -258,9 +260,7 @@ Status command_data(int argc, char **argv, int *exit_code, Error *err) {
     if (argc > 0 && strcmp(argv[0], "get") == 0) return get(argc - 1, argv + 1, err);
     TRY(look_options_parse(&options, command_find("data"), argc, argv, err));
     Listing listing = {.status = STATUS_OK};
-    for (Fact fact = 0; fact < FACTS; fact++)
-        listing.columns[fact] =
-            table_add_column(&listing.table, facts[fact].title, facts[fact].key, facts[fact].decimals);
+    add_columns(&listing.table, facts, FACTS);
     Status status = list_all(&listing, &options, err);
     if (status == STATUS_OK && listing.table.row_count == 0 && options.format == TABLE_TEXT)
         puts("no data sets are here; `sounder data get mnist` fetches one, `sounder help data` says how to bring your "
@@ -270,7 +270,7 @@ Status command_data(int argc, char **argv, int *exit_code, Error *err) {
         status = table_print(stdout, &listing.table, (TableFormat)options.format, err);
         Error ignored; // the data set's row tells why
         if (options.folder_count == 1 && options.format == TABLE_TEXT && status == STATUS_OK)
-            print_columns(options.folders[0], TABLE_TEXT, &ignored);
+            print_columns(options.folders[0], &ignored);
     }
     table_free(&listing.table);
     if (status != STATUS_OK || listing.status == STATUS_OK) return status;

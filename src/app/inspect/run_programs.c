@@ -73,10 +73,7 @@ static void put_trainer(JsonObject *details, const RunPrograms *programs, const 
         put_readable(&trainer, "start", start);
     else
         put_null(&trainer, "start");
-    if (json_is_boolean(repeats))
-        put_flag(&trainer, "repeats", json_is_true(repeats));
-    else
-        put_null(&trainer, "repeats");
+    put_value(&trainer, "repeats", json_is_boolean(repeats) ? json_boolean(json_is_true(repeats)) : json_null());
     put_real(&trainer, "restarts", run->trainer_restarts);
     put_real(&trainer, "lost_seconds", programs->lost_seconds);
     put_shares(&trainer, programs);
