@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/inspect/past_run.h"
 #include "app/inspect/sweep_process.h"
 #include "base/clock.h"
-#include "io/metrics.h"
 #include "io/safetensors.h"
 
 enum { MOST_WORDS = 32 };
@@ -63,30 +63,13 @@ static Status train(char *const *arguments, Error *err) {
     return status;
 }
 
-static Status read_figures(Trial *trial, const char *path, Error *err) {
-    json_t *lines, *line;
-    size_t i;
-    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
-    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s cannot be opened", path);
-    const Status status = metrics_read(&lines, &folder, err);
-    close(folder.fd);
-    TRY(status);
-    json_array_foreach(lines, i, line) {
-        if (metrics_is(line, "round"))
-            trial->samples_per_second = json_number_value(json_object_get(line, "samples_per_second"));
-        if (metrics_is(line, "summary"))
-            trial->start_seconds = json_number_value(json_object_get(line, "cold_start_seconds"));
-    }
-    json_decref(lines);
-    return STATUS_OK;
-}
-
 Status trial_run(Trial *trial, const char *folder, const char *name, char *const *options, Error *err) {
     char path[TRIAL_PATH_BYTES - 24];
     char *arguments[MOST_WORDS] = {(char *)"sounder", (char *)"train",
                                    (char *)"--model", (char *)"lenet",
                                    (char *)"--quiet", (char *)"--tensorboard=false",
                                    (char *)"--out",   path};
+    PastRun run;
     int count = 0;
     while (arguments[count])
         count++;
@@ -94,11 +77,14 @@ Status trial_run(Trial *trial, const char *folder, const char *name, char *const
         assert(count < MOST_WORDS - 1);
         arguments[count++] = *options;
     }
-    *trial = (Trial){0};
     snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(trial->model, sizeof trial->model, "%s/model.safetensors", path);
     TRY(train(arguments, err));
-    return read_figures(trial, path, err);
+    TRY(past_run_read(&run, path, err));
+    trial->samples_per_second = past_run_number(run.round, "samples_per_second");
+    trial->start_seconds = past_run_number(run.summary, "cold_start_seconds");
+    past_run_free(&run);
+    return STATUS_OK;
 }
 
 Status trial_compare(double *difference, const Trial *a, const Trial *b, Error *err) {
