@@ -97,7 +97,6 @@ static int room(const Sweep *sweep) {
 // while the first one's parent works; more would take turns, and each has two contexts of half a gigabyte there. A run
 // that has not said where it trains is counted, too.
 static Status start_jobs(Sweep *sweep, Error *err) {
-    enum { MOST_ON_GPU = 2 };
     int busy = 0, count = count_of(sweep, JOB_RUNS), on_gpu = 0;
     for (size_t i = 0; i < sweep->plan.count; i++) {
         if (sweep->jobs[i].state != JOB_RUNS) continue;
@@ -109,7 +108,7 @@ static Status start_jobs(Sweep *sweep, Error *err) {
         if (job->state != JOB_WAITS) continue;
         if (sweep->most > 0 && count >= sweep->most) break;
         if (sweep->options.parallel == 0 && count > 0 && busy + job->width > room(sweep)) break;
-        if (sweep->options.parallel == 0 && job->place != JOB_ON_CPU && on_gpu >= MOST_ON_GPU) break;
+        if (sweep->options.parallel == 0 && job->place != JOB_ON_CPU && on_gpu >= SWEEP_MOST_ON_GPU) break;
         const Status status = start_job(job, sweep, err);
         if (status != STATUS_OK && count == 0) return status;
         if (status != STATUS_OK) {
@@ -334,10 +333,12 @@ static Status climb(Sweep *sweep, Error *err) {
 
 static void say_forecast(Sweep *sweep) {
     const Job *first = sweep_forecast_first(sweep->jobs, sweep->plan.count);
+    const bool halves = sweep->plan.search == SWEEP_HALVING;
+    const double share = halves ? halving_share(&sweep->plan, sweep->jobs[0].rounds) : 1;
     if (!first) return;
     make_ready(sweep, first); // for the turn, and for the runs
     const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
-    sweep_forecast_say(first, sweep->jobs, sweep->plan.count, room(sweep), sweep->options.parallel, &start);
+    sweep_forecast_say(first, sweep->jobs, sweep->plan.count, share, room(sweep), sweep->options.parallel, &start);
 }
 
 static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {

@@ -11,8 +11,6 @@
 #include "base/cores.h"
 #include "fedavg/nodes/nodes.h"
 
-enum { MOST_ON_GPU = 2 }; // runs side by side
-
 // Body of the process that has the turn.
 static void become_outlook(const Job *job, const SweepStart *start, int fd, pid_t parent) {
     Outlook outlook;
@@ -59,11 +57,11 @@ static bool ask(Outlook *outlook, const Job *job, const SweepStart *start) {
 }
 
 // Runs differ in their rounds; everything else is taken as in the first one.
-static double seconds_of(const Outlook *outlook, const Job *jobs, size_t count) {
+static double seconds_of(const Outlook *outlook, const Job *jobs, size_t count, double share) {
     const double round = (outlook->seconds - outlook->start_seconds) / outlook->rounds;
     double seconds = 0;
     for (size_t i = 0; i < count; i++)
-        if (jobs[i].state == JOB_WAITS) seconds += outlook->start_seconds + round * jobs[i].rounds;
+        if (jobs[i].state == JOB_WAITS) seconds += outlook->start_seconds + round * share * jobs[i].rounds;
     return seconds;
 }
 
@@ -81,16 +79,17 @@ const Job *sweep_forecast_first(const Job *jobs, size_t count) {
     return jobs;
 }
 
-void sweep_forecast_say(const Job *first, const Job *jobs, size_t count, int room, int most, const SweepStart *start) {
+void sweep_forecast_say(const Job *first, const Job *jobs, size_t count, double share, int room, int most,
+                        const SweepStart *start) {
     Outlook outlook;
     const int waiting = waiting_of(jobs, count);
     if (!ask(&outlook, first, start)) return;
-    int side = most > 0 ? most : outlook.on_gpu ? MOST_ON_GPU : room / first->width;
+    int side = most > 0 ? most : outlook.on_gpu ? SWEEP_MOST_ON_GPU : room / first->width;
     side = side < 1 ? 1 : side < waiting ? side : waiting;
     // More of them than cores take no less time together.
     const int cores = cores_usable() / first->width, busy = cores < 1 ? 1 : cores < side ? cores : side;
     const uint64_t each = outlook.memory - outlook.shared;
     printf("plan: %d runs, %d at a time: about %.1f s and %.1f MB, if all are like %s\n", waiting, side,
-           seconds_of(&outlook, jobs, count) / busy, (double)(outlook.shared + each * (uint64_t)side) / 1e6,
+           seconds_of(&outlook, jobs, count, share) / busy, (double)(outlook.shared + each * (uint64_t)side) / 1e6,
            first->name);
 }

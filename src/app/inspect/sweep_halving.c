@@ -54,6 +54,15 @@ void halving_plan(Ladder *ladder, const SweepPlan *plan, int rounds) {
         ladder->rounds[rung] = rounds;
 }
 
+double halving_share(const SweepPlan *plan, int rounds) {
+    Ladder ladder;
+    double trained = 0;
+    halving_plan(&ladder, plan, rounds);
+    for (int rung = 0, before = 0; rung < ladder.rungs; before = ladder.rounds[rung++])
+        trained += (double)ladder.groups[rung] * (ladder.rounds[rung] - before);
+    return trained / ((double)ladder.groups[0] * rounds);
+}
+
 Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err) {
     for (size_t i = 0; i < plan->count; i++) {
         if (jobs[i].state == JOB_LEFT || jobs[i].state == JOB_HAS_FAILED) continue;

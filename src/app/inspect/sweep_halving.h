@@ -31,6 +31,9 @@ Status halving_check(const Job *jobs, const SweepPlan *plan, Error *err);
 // rounds: of the last rung. Each rung has a third of the rounds of the next, while rounds and groups can be divided.
 void halving_plan(Ladder *ladder, const SweepPlan *plan, int rounds);
 
+// Returns the share of all runs' rounds that are trained, if each run has this many.
+double halving_share(const SweepPlan *plan, int rounds);
+
 // USAGE if another process has one of the runs.
 Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err);
 

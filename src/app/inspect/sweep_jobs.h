@@ -9,7 +9,10 @@
 #include "app/inspect/past_run.h"
 #include "app/inspect/sweep_plan.h"
 
-enum { JOB_FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
+enum {
+    JOB_FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32,
+    SWEEP_MOST_ON_GPU = 2, // runs side by side, unless --parallel says otherwise
+};
 
 typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_ELSEWHERE, JOB_LEFT } JobState;
 
