@@ -163,6 +163,7 @@ const Command commands[] = {
          "or a file of your own (tools/recipes/a1.yaml is an example). Runs that are done are not repeated.",
      .options = &reproduce_options,
      .most = 1,
+     .writes = true,
      .run = command_reproduce},
     {.name = "worth",
      .also = "shapley contribution valuation value unlearn",

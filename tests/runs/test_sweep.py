@@ -249,6 +249,8 @@ class Sweep(RunCase):
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
         told = self.sweep(*SMALL, "--lr", "0.1,0.2", "--momentum", "0.9", "--out", "s", code=64)
         self.assertIn("error: s/lr=0.1 holds a run with another --momentum; give the sweep another --out", told)
+        told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
+        self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
 
     def test_it_goes_on_after_a_run_that_fails_and_tries_that_again(self):
         arguments = [*BASE, "--rounds", "30", "--weight-decay", "1", "--lr", "1000,0.01", "--out", "s"]
@@ -260,8 +262,6 @@ class Sweep(RunCase):
         self.assertEqual((again.count("(done before)"), again.count("failed (70)")), (1, 1))
 
     def test_a_run_of_another_process_is_left_to_it(self):
-        told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
-        self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
         os.remove(self.path("s/lr=0.1/model.safetensors"))
         folder = os.open(self.path("s/lr=0.1"), os.O_RDONLY)
@@ -314,7 +314,7 @@ class Sweep(RunCase):
         sentence = "mpirun or srun has started it 2 times (OMPI_COMM_WORLD_SIZE), and each would do the same; start it once"
         told = self.sweep(*SMALL, "--seed", "1..2", "--out", "s", code=64)
         self.assertIn(f"sounder sweep: {sentence}, or have each do its part (--part K/N)\n", told)
-        for command in ("eval", "report"):
+        for command in ("eval", "report", "reproduce", "worth"):
             done = subprocess.run([SOUNDER, command, "s"], cwd=self.folder.name, text=True, capture_output=True)
             self.assertEqual((done.returncode, done.stderr), (64, f"sounder: error: sounder {command}: {sentence}\n"))
         self.assertEqual(os.listdir(self.folder.name), [])

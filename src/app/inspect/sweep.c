@@ -370,9 +370,6 @@ Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_m
                    .tells_means = tells_means,
                    .cores = cores_usable(),
                    .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT)};
-    if (!options->part[0])
-        TRY(nodes_refuse_copies(tells_means ? "sweep" : "reproduce",
-                                tells_means ? ", or have each do its part (--part K/N)" : "", err));
     name_folder(&sweep.options);
     Status status = sweep_jobs_make(&sweep.jobs, &sweep.plan, sweep.options.out, sweep.cores, err);
     if (status == STATUS_OK && plan->search == SWEEP_HALVING) status = halving_check(sweep.jobs, plan, err);
@@ -395,6 +392,8 @@ Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
                     "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
     TRY(sweep_plan_read(&plan, &options, argc, argv, err));
     Status status = sweep_means_check(&plan, &options, err);
+    if (status == STATUS_OK && !options.part[0])
+        status = nodes_refuse_copies("sweep", ", or have each do its part (--part K/N)", err);
     if (status == STATUS_OK) status = sweep_run(&plan, &options, true, exit_code, err);
     sweep_plan_free(&plan);
     return status;
