@@ -104,7 +104,9 @@ Status look_options_parse(LookOptions *options, const Command *command, int argc
     OptionTable table = *command->options;
     table.command = command->name;
     const char *seen[OPTION_MAX_COUNT] = {NULL};
-    *options = (LookOptions){.folders = argv, .samples = WORTH_SAMPLES};
+    *options = (LookOptions){.folders = argv};
+    for (int i = 0; i < table.count; i++)
+        if (table.rows[i].preset) TRY(option_read(options, &table.rows[i], table.rows[i].preset, "--", err));
     for (int next = 0; next < argc;) {
         if (argv[next][0] != '-') {
             argv[options->folder_count++] = argv[next++];

@@ -9,7 +9,7 @@ typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM, SWEEP_HALVING }
 
 typedef enum WorthFigure { WORTH_BY_RUN, WORTH_ACCURACY, WORTH_LOSS } WorthFigure;
 
-enum { SWEEP_MOST_RUNS = 10000, WORTH_SAMPLES = 20 };
+enum { SWEEP_MOST_RUNS = 10000 };
 
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
@@ -23,7 +23,8 @@ typedef struct LookOptions {
     int axis;                        // FigureAxis
     char part[OPTION_TEXT_BYTES];    // "I/N"; "": all
     int search;                      // SweepSearch
-    int number, parallel, seeds;     // 0: not given
+    int number, parallel;            // 0: not given
+    int seeds;                       // of each figure of `reproduce`
     int figure;                      // WorthFigure
     int samples;                     // permutations of `worth`
     bool dry_run, once, clients;

@@ -222,7 +222,6 @@ Status command_reproduce(int argc, char **argv, int *exit_code, Error *err) {
     if (options.folder_count == 0) return list_recipes(err);
     const char *name = options.folders[0], *text;
     char *file;
-    if (options.seeds == 0) options.seeds = 3;
     TRY(find_recipe(&text, &file, name, err));
     Published *published = malloc(sizeof *published);
     Status status = published ? published_parse(published, name, text, err)
