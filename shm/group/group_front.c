@@ -16,37 +16,36 @@ static uint64_t nanoseconds(double seconds) {
     return (uint64_t)(seconds * 1e9);
 }
 
-Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err) {
+Status group_fail(Group *group, Status status, Error *err) {
     group->failure = status;
-    group->error = *reason;
-    group->failed_rank = rank;
-    return fail(err, status, "%s", reason->message);
+    return fail(err, status, "%s", group->error.message);
 }
 
 // Sentences -----------------------------------------------------------------------------------------------------------
 
-void group_call_late(const Group *group, const GroupCall *call, const bool *missing, Error *sentence) {
+Status group_call_late(Group *group, const GroupCall *call, const bool *missing) {
     char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
-    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
-         group->rank, (double)group->timeout_nanoseconds * 1e-9, group_call_text(text, call), call->sequence,
-         group->size, group_ranks_text(names, missing, group->size));
+    return fail(&group->error, STATUS_TIMEOUT,
+                "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come", group->rank,
+                (double)group->timeout_nanoseconds * 1e-9, group_call_text(text, call), call->sequence, group->size,
+                group_ranks_text(names, missing, group->size));
 }
 
-void group_message_late(const Group *group, const GroupRequest *request, Error *sentence) {
+Status group_message_late(Group *group, const GroupRequest *request) {
     char peer[32] = "no rank";
     if (request->peer != GROUP_ANY) snprintf(peer, sizeof peer, "rank %d", request->peer);
-    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: %s did not %s it", group->rank,
-         (double)group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
-         group_type_name(request->type), peer, request->is_send ? "receive" : "send");
+    return fail(&group->error, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: %s did not %s it", group->rank,
+                (double)group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
+                group_type_name(request->type), peer, request->is_send ? "receive" : "send");
 }
 
-void group_message_mismatch(const Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type,
-                            Error *sentence) {
-    fail(sentence, STATUS_MISMATCH,
-         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
-         "recv of %zu %s",
-         request->peer, request->number, group->rank, sent_count, group_type_name((GroupType)sent_type), group->rank,
-         request->count, group_type_name(request->type));
+Status group_message_mismatch(Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type) {
+    return fail(
+        &group->error, STATUS_MISMATCH,
+        "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
+        "recv of %zu %s",
+        request->peer, request->number, group->rank, sent_count, group_type_name((GroupType)sent_type), group->rank,
+        request->count, group_type_name(request->type));
 }
 
 // Life ----------------------------------------------------------------------------------------------------------------
@@ -278,11 +277,10 @@ static uint64_t fingerprint(const uint32_t *ranks, uint32_t count) {
 static Status check_lists(Group *group, const Share *shares, Error *err) {
     for (uint32_t rank = 1; rank < group->size; rank++) {
         if (shares[rank].list == shares[0].list) continue;
-        Error reason;
-        fail(&reason, STATUS_MISMATCH,
+        fail(&group->error, STATUS_MISMATCH,
              "the ranks' calls do not fit together: ranks 0 and %u gave different lists of a sub-group's members",
              rank);
-        return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
+        return group_fail(group, STATUS_MISMATCH, err);
     }
     return STATUS_OK;
 }

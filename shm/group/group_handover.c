@@ -28,20 +28,22 @@ typedef struct Handover {
 
 // Between two attempts: checks for deaths and failures, and for the deadline.
 static Status wait_on(const Handover *handover, uint32_t rank, Error *err) {
-    Error reason;
-    TRY(group_shared_look(handover->shared, err));
+    SharedGroup *shared = handover->shared;
+    TRY(group_shared_look(shared, err));
     if (clock_nanoseconds() < handover->deadline) return STATUS_OK;
-    fail(&reason, STATUS_TIMEOUT, "the memory of a sub-group: rank %u did not take its part in time", rank);
-    return group_shared_fail(handover->shared, STATUS_TIMEOUT, -1, &reason, err);
+    fail(&shared->group->error, STATUS_TIMEOUT, "the memory of a sub-group: rank %u did not take its part in time",
+         rank);
+    return group_shared_fail(shared, STATUS_TIMEOUT, err);
 }
 
 static Status send_to(const Handover *handover, uint32_t rank, const int *fds, size_t count, Error *err) {
-    while (notice_send(handover->shared->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, count) != 0) {
-        if (errno != EAGAIN && errno != ETOOMANYREFS && errno != EPIPE &&
-            errno != ECONNRESET) { // gone: its death will be found
-            Error reason;
-            const Status status = fail_errno(&reason, STATUS_OS, "cannot hand rank %u the memory of a sub-group", rank);
-            return group_shared_fail(handover->shared, status, -1, &reason, err);
+    SharedGroup *shared = handover->shared;
+    while (notice_send(shared->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, count) != 0) {
+        const bool is_gone = errno == EPIPE || errno == ECONNRESET; // its death will be found
+        if (errno != EAGAIN && errno != ETOOMANYREFS && !is_gone) {
+            const Status status =
+                fail_errno(&shared->group->error, STATUS_OS, "cannot hand rank %u the memory of a sub-group", rank);
+            return group_shared_fail(shared, status, err);
         }
         TRY(wait_on(handover, rank, err));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -52,11 +54,12 @@ static Status send_to(const Handover *handover, uint32_t rank, const int *fds, s
 // Receives `count` descriptors from a rank; checks for deaths and failures while it waits.
 static Status receive_from(const Handover *handover, uint32_t rank, int *fds, size_t count, Error *err) {
     enum { LOOK_MILLISECONDS = GROUP_LOOK_NANOSECONDS / 1000000 };
+    SharedGroup *shared = handover->shared;
+    Error *sentence = &shared->group->error;
     for (;;) {
         Notice notice;
-        Error reason;
         size_t got = count;
-        struct pollfd packet = {.fd = handover->shared->sockets[rank], .events = POLLIN};
+        struct pollfd packet = {.fd = shared->sockets[rank], .events = POLLIN};
         poll(&packet, 1, LOOK_MILLISECONDS);
         switch (notice_receive(&notice, fds, &got, packet.fd)) {
         case NOTICE_IS_THERE:
@@ -70,17 +73,17 @@ static Status receive_from(const Handover *handover, uint32_t rank, int *fds, si
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
             continue;
         case NOTICE_IS_TOO_MUCH:
-            fail(&reason, STATUS_OS,
+            fail(sentence, STATUS_OS,
                  "rank %u of a group of %u needs more open files for a sub-group; raise the limit (ulimit -n)",
-                 handover->shared->group->rank, handover->shared->group->size);
-            return group_shared_fail(handover->shared, STATUS_OS, -1, &reason, err);
+                 shared->group->rank, shared->group->size);
+            return group_shared_fail(shared, STATUS_OS, err);
         case NOTICE_IS_STRANGE:
             break;
         }
         for (size_t i = 0; i < got; i++)
             close(fds[i]);
-        fail(&reason, STATUS_SOFTWARE, "the memory of a sub-group: rank %u sent what no rank sends", rank);
-        return group_shared_fail(handover->shared, STATUS_SOFTWARE, -1, &reason, err);
+        fail(sentence, STATUS_SOFTWARE, "the memory of a sub-group: rank %u sent what no rank sends", rank);
+        return group_shared_fail(shared, STATUS_SOFTWARE, err);
     }
 }
 
@@ -89,9 +92,9 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
                            int *own_fd, Error *err) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        Error reason;
-        const Status status = fail_errno(&reason, STATUS_OS, "no sockets for a sub-group");
-        return group_shared_fail(handover->shared, status, -1, &reason, err);
+        SharedGroup *shared = handover->shared;
+        return group_shared_fail(shared, fail_errno(&shared->group->error, STATUS_OS, "no sockets for a sub-group"),
+                                 err);
     }
     Status status = STATUS_OK;
     if (leader == 0) { // rank 0 keeps what it would send to itself

@@ -126,11 +126,9 @@ static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *re
         Envelope envelope;
         memcpy(&envelope, channel->bytes + (*position & (channel->capacity - 1)), sizeof envelope);
         request->number = envelope.number;
-        if (envelope.count != request->count || envelope.type != request->type) {
-            Error reason;
-            group_message_mismatch(shared->group, request, envelope.count, envelope.type, &reason);
-            return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
-        }
+        if (envelope.count != request->count || envelope.type != request->type)
+            return group_shared_fail(
+                shared, group_message_mismatch(shared->group, request, envelope.count, envelope.type), err);
         request->started = true;
         *position += sizeof envelope;
     }
@@ -207,8 +205,8 @@ static bool is_done(SharedGroup *shared, void *context) {
     return ((const GroupRequest *)context)->done;
 }
 
-static void message_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
-    group_message_late(shared->group, context, sentence);
+static Status message_is_late(const SharedGroup *shared, const void *context) {
+    return group_message_late(shared->group, context);
 }
 
 Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err) {

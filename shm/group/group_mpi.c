@@ -46,9 +46,7 @@ static Status check_mpi(Group *group, int code, const char *what, Error *err) {
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(code, text, &length);
-    Error reason;
-    fail(&reason, STATUS_OS, "MPI: %s: %.*s", what, length, text);
-    return group_fail(group, STATUS_OS, -1, &reason, err);
+    return group_fail(group, fail(&group->error, STATUS_OS, "MPI: %s: %.*s", what, length, text), err);
 }
 
 // Between two polls: yields at first, later sleeps, since there may be more ranks than cores.
@@ -75,9 +73,7 @@ static Status fail_by_lateness(Group *group, const GroupCall *call, const MPI_Re
     bool missing[GROUP_MAX_RANKS];
     for (uint32_t rank = 0; rank < group->size; rank++)
         missing[rank] = requests[rank] != MPI_REQUEST_NULL;
-    Error reason;
-    group_call_late(group, call, missing, &reason);
-    return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
+    return group_fail(group, group_call_late(group, call, missing), err);
 }
 
 // Compares the headers that have arrived so far with this rank's own.
@@ -86,9 +82,8 @@ static Status compare_headers(Group *group, const GroupCall *call, const MPI_Req
     for (uint32_t rank = 0; rank < group->size; rank++) {
         if (rank == group->rank || requests[rank] != MPI_REQUEST_NULL) continue;
         if (group_call_fits(call, &mpi->headers[rank])) continue;
-        Error reason;
-        group_call_mismatch(call, group->rank, &mpi->headers[rank], rank, &reason);
-        return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
+        group_call_mismatch(call, group->rank, &mpi->headers[rank], rank, &group->error);
+        return group_fail(group, STATUS_MISMATCH, err);
     }
     return STATUS_OK;
 }
@@ -254,10 +249,8 @@ static Status expect_data(Group *group, GroupRequest *request, int source, Error
                          MPI_Irecv(request->data, (int)request->bytes, MPI_BYTE, source, data_tag(request), mpi->comm,
                                    request_of(request, 1)),
                          "receive", err);
-    Error reason;
-    group_message_mismatch(group, request, request->header[HEADER_COUNT], (uint32_t)request->header[HEADER_TYPE],
-                           &reason);
-    return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
+    group_message_mismatch(group, request, request->header[HEADER_COUNT], (uint32_t)request->header[HEADER_TYPE]);
+    return group_fail(group, STATUS_MISMATCH, err);
 }
 
 static Status advance_message(Group *group, GroupRequest *request, Error *err) {
@@ -295,9 +288,7 @@ static Status wait(Group *group, GroupRequest *request, Error *err) {
     for (uint32_t polls = 0; !request->done; pause_poll(&polls)) {
         TRY(advance_messages(group, err));
         if (request->done || clock_nanoseconds() < deadline) continue;
-        Error reason;
-        group_message_late(group, request, &reason);
-        return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
+        return group_fail(group, group_message_late(group, request), err);
     }
     return STATUS_OK;
 }

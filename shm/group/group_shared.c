@@ -150,12 +150,11 @@ static Status enter(SharedGroup *shared, Error *err) {
     self->pid = getpid();
     self->pid_namespace = stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
     sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
-    Error reason = {.message = ""};
     Status opened = STATUS_OK;
     if (group->rank > 0 && shared->header->memory == GROUP_CUDA)
-        opened = group_cuda_open(shared, layout_of(group->size).slot_bytes, &reason);
+        opened = group_cuda_open(shared, layout_of(group->size).slot_bytes, &group->error);
     // The caller gets no group, so it cannot ask which rank failed: the sentence alone says it.
-    if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
+    if (opened != STATUS_OK) return group_shared_fail(shared, opened, err);
     GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
     TRY(group_shared_collective(group, &call, NULL, NULL, err));
     shared->spins = group->size <= count_cores(shared) ? SPINS_WHEN_CORES_SUFFICE : 0;
@@ -250,24 +249,27 @@ static Status take_part(SharedGroup *shared, const SharedGroup *parent, const ui
 static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
     SharedGroup *shared = NULL;
     GroupOffer own = {.leader = -1}, offers[GROUP_MAX_RANKS];
+    Error reason;
     // If this rank fails here, the others must learn of it before it returns.
-    Status made = part ? shared_new(&shared, part, err) : STATUS_OK;
+    Status made = part ? shared_new(&shared, part, &reason) : STATUS_OK;
     if (part)
         own = (GroupOffer){.leader = (int32_t)members[0], .place = (int32_t)part->rank, .size = (int32_t)part->size};
     if (made == STATUS_OK && part && part->rank == 0) {
-        made = make_segment(shared, part->size, ((SharedGroup *)parent->state)->header->memory, err);
+        made = make_segment(shared, part->size, ((SharedGroup *)parent->state)->header->memory, &reason);
         own.has_memory = made == STATUS_OK;
     }
     GroupCall call = {
         .sequence = ++parent->sequence, .count = sizeof own, .operation = OPERATION_SPLIT, .type = GROUP_U8};
     int memory_fd = -1;
-    Status status = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
+    Status status = group_shared_collective(parent, &call, offers, &own, err);
     // A member without memory for its part would leave the descriptors that are sent to it in its socket.
-    if (status == STATUS_OK && part && !shared)
-        status = group_shared_fail(parent->state, made, -1, err, NULL);
-    else if (status == STATUS_OK)
-        status = group_shared_hand_over(&memory_fd, parent->state, shared, offers, made == STATUS_OK ? err : NULL);
-    if (made != STATUS_OK) status = made;
+    if (status == STATUS_OK && part && !shared) {
+        parent->error = reason;
+        status = group_shared_fail(parent->state, made, err);
+    } else if (status == STATUS_OK) {
+        status = group_shared_hand_over(&memory_fd, parent->state, shared, offers, err);
+    }
+    if (made != STATUS_OK) status = fail(err, made, "%s", reason.message);
     if (status == STATUS_OK && part)
         status = take_part(shared, parent->state, members, memory_fd, err);
     else if (memory_fd >= 0)

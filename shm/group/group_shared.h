@@ -100,10 +100,10 @@ typedef struct SharedGroup {
     uint64_t looked_nanoseconds;  // time of the last check of the process descriptors
 } SharedGroup;
 
-// A wait until `ready` returns true. `late` writes the sentence for a wait that has timed out.
+// A wait until `ready` returns true. `late` writes the sentence for a wait that has timed out to group->error.
 typedef struct GroupWaiting {
     bool (*ready)(SharedGroup *shared, void *context);
-    void (*late)(const SharedGroup *shared, const void *context, Error *sentence);
+    Status (*late)(const SharedGroup *shared, const void *context);
     void *context;
 } GroupWaiting;
 
@@ -116,8 +116,9 @@ Status group_shared_check(SharedGroup *shared, Error *err);
 // Checks for deaths and for failures that other ranks have recorded, at most every 20 ms; never waits.
 Status group_shared_look(SharedGroup *shared, Error *err);
 
-// Makes the whole group fail, unless it has failed already, and returns the first failure.
-Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err);
+// Makes the whole group fail with the sentence in group->error, unless it has failed already, and returns the first
+// failure.
+Status group_shared_fail(SharedGroup *shared, Status status, Error *err);
 
 // In a split, each rank sends this to all others about the part that it will join.
 typedef struct GroupOffer {

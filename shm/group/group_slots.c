@@ -34,12 +34,12 @@ static bool all_are_here(SharedGroup *shared, void *context) {
     return meeting->misfit >= 0 || meeting->next == shared->group->size;
 }
 
-static void call_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
+static Status call_is_late(const SharedGroup *shared, const void *context) {
     const Meeting *meeting = context;
     bool missing[GROUP_MAX_RANKS];
     for (uint32_t rank = 0; rank < shared->group->size; rank++)
         missing[rank] = !is_here(shared, rank, shared->step);
-    group_call_late(shared->group, meeting->call, missing, sentence);
+    return group_call_late(shared->group, meeting->call, missing);
 }
 
 // Stores this rank's arrival at the next step. Only the last rank to arrive rings the others. Its own store precedes
@@ -60,10 +60,9 @@ static Status meet(SharedGroup *shared, const GroupCall *call, Error *err) {
     Meeting meeting = {.call = call, .misfit = -1};
     TRY(group_shared_wait(shared, &(GroupWaiting){all_are_here, call_is_late, &meeting}, err));
     if (meeting.misfit < 0) return STATUS_OK;
-    Error reason;
-    group_call_mismatch(call, shared->group->rank, &shared->members[meeting.misfit].arrivals[shared->step % 2].call,
-                        (uint32_t)meeting.misfit, &reason);
-    return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
+    const GroupCall *other = &shared->members[meeting.misfit].arrivals[shared->step % 2].call;
+    group_call_mismatch(call, shared->group->rank, other, (uint32_t)meeting.misfit, &shared->group->error);
+    return group_shared_fail(shared, STATUS_MISMATCH, err);
 }
 
 // Chunks --------------------------------------------------------------------------------------------------------------
@@ -138,21 +137,20 @@ static size_t elements_per_step(const SharedGroup *shared, const Pass *pass) {
 
 // Moved data is settled before other ranks are told. A rank that cannot move its data makes the whole group fail,
 // because the others wait for it.
-static Status settle(SharedGroup *shared, const Pass *pass, Status moved, Error *reason, Error *err) {
-    if (moved == STATUS_OK) moved = mover_of(shared, pass)->settle(reason);
-    return moved == STATUS_OK ? STATUS_OK : group_shared_fail(shared, moved, -1, reason, err);
+static Status settle(SharedGroup *shared, const Pass *pass, Status moved, Error *err) {
+    if (moved == STATUS_OK) moved = mover_of(shared, pass)->settle(&shared->group->error);
+    return moved == STATUS_OK ? STATUS_OK : group_shared_fail(shared, moved, err);
 }
 
 static Status run_pass(Group *group, const Pass *pass, Error *err) {
     SharedGroup *shared = group->state;
-    Error reason = {.message = ""};
+    Error *why = &group->error;
     Chunk chunk = {.most = elements_per_step(shared, pass)};
     do { // at least once: the ranks of calls without elements meet, too
-        TRY(settle(shared, pass, publish(shared, pass, &chunk, &reason), &reason, err));
+        TRY(settle(shared, pass, publish(shared, pass, &chunk, why), err));
         TRY(meet(shared, pass->call, err));
         if (pass_concerns(pass->reader, group->rank))
-            TRY(settle(shared, pass, (pass->combines ? take_combined : take_copies)(shared, pass, &chunk, &reason),
-                       &reason, err));
+            TRY(settle(shared, pass, (pass->combines ? take_combined : take_copies)(shared, pass, &chunk, why), err));
         chunk.begin += chunk.most;
     } while (chunk.begin < pass->row_elements);
     return STATUS_OK;

@@ -39,7 +39,7 @@ struct Group {
     uint64_t sequence; // of the last collective
     uint64_t timeout_nanoseconds;
     Status failure;   // the status that the group failed with; OK while it works
-    Error error;      // the sentence of that failure
+    Error error;      // the sentence of that failure, or of one that is about to be recorded
     int failed_rank;  // the rank that died, or -1
     GroupCall call;   // this rank's current call, for sentences
     uint32_t pending; // requests that are not done
@@ -62,20 +62,20 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
 // Weak: a program that does not link sounder_group_mpi has no such function, and mpi:// says so.
 __attribute__((weak)) Status group_mpi_open(Group *group, const GroupPlace *place, Error *err);
 
-// Records the failure, so that later calls return it, and returns it with its sentence in *err.
-Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err);
+// Records a failure whose sentence is in group->error, so that later calls return it, and returns it, with the sentence
+// in *err.
+Status group_fail(Group *group, Status status, Error *err);
 
-// Sentences that the transports share.
+// Sentences that the transports share: each is written to group->error, and its status is returned.
 
 // "rank 0 waited 60.0 s in barrier (call 7 of a group of 3): rank 2 did not come". missing: marks (size).
-void group_call_late(const Group *group, const GroupCall *call, const bool *missing, Error *sentence);
+Status group_call_late(Group *group, const GroupCall *call, const bool *missing);
 
 // "rank 0 waited 60.0 s in recv of 10 f32: rank 2 did not send it".
-void group_message_late(const Group *group, const GroupRequest *request, Error *sentence);
+Status group_message_late(Group *group, const GroupRequest *request);
 
 // The request's sender sent another count or type than this rank expects.
-void group_message_mismatch(const Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type,
-                            Error *sentence);
+Status group_message_mismatch(Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type);
 
 // Finds the group's meeting place and this process's rank in the configuration and the environment.
 //

@@ -7,7 +7,9 @@
 
 static Status adopt_record(SharedGroup *shared, Error *err) {
     const GroupRecord *record = shared->record;
-    return group_fail(shared->group, (Status)record->status, record->rank, &record->error, err);
+    shared->group->error = record->error;
+    shared->group->failed_rank = record->rank;
+    return group_fail(shared->group, (Status)record->status, err);
 }
 
 static bool is_recorded(const SharedGroup *shared) {
@@ -19,19 +21,19 @@ Status group_shared_check(SharedGroup *shared, Error *err) {
     return is_recorded(shared) ? adopt_record(shared, err) : STATUS_OK;
 }
 
-Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err) {
+Status group_shared_fail(SharedGroup *shared, Status status, Error *err) {
     GroupRecord *record = shared->record;
     uint32_t empty = RECORD_EMPTY;
     if (atomic_compare_exchange_strong(&record->state, &empty, RECORD_TAKEN)) {
         record->status = (int32_t)status;
-        record->rank = rank;
-        record->error = *reason;
+        record->rank = shared->group->failed_rank;
+        record->error = shared->group->error;
         atomic_store_explicit(&record->state, RECORD_COMPLETE, memory_order_release); // pairs with is_recorded
         for (uint32_t other = 0; other < shared->group->size; other++)
             bell_ring(&shared->members[other].bell);
     }
     // The rank that took the record may have died before it was complete; then this rank's own sentence is used.
-    return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, rank, reason, err);
+    return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, err);
 }
 
 // Waits ---------------------------------------------------------------------------------------------------------------
@@ -73,12 +75,12 @@ static int find_dead(SharedGroup *shared) {
 }
 
 static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
-    Error reason;
     const GroupMember *member = &shared->members[dead], *self = &shared->members[shared->group->rank];
     const int pid = member->pid_namespace == self->pid_namespace ? member->pid : 0;
-    fail(&reason, STATUS_PEER_DIED, "rank %d (%s) of a group of %u ended without group_finish", dead,
+    fail(&shared->group->error, STATUS_PEER_DIED, "rank %d (%s) of a group of %u ended without group_finish", dead,
          group_process_text(pid).text, shared->group->size);
-    return group_shared_fail(shared, STATUS_PEER_DIED, dead, &reason, err);
+    shared->group->failed_rank = dead;
+    return group_shared_fail(shared, STATUS_PEER_DIED, err);
 }
 
 Status group_shared_look(SharedGroup *shared, Error *err) {
@@ -108,11 +110,7 @@ Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error
         Status status = group_shared_look(shared, err);
         if (status == STATUS_PEER_DIED && waiting->ready(shared, waiting->context)) return STATUS_OK;
         TRY(status);
-        if (now >= deadline) {
-            Error reason;
-            waiting->late(shared, waiting->context, &reason);
-            return group_shared_fail(shared, STATUS_TIMEOUT, -1, &reason, err);
-        }
+        if (now >= deadline) return group_shared_fail(shared, waiting->late(shared, waiting->context), err);
         uint64_t left = deadline - now;
         TRY(sleep_at_bell(shared, waiting, left < GROUP_LOOK_NANOSECONDS ? left : GROUP_LOOK_NANOSECONDS, err));
     }
