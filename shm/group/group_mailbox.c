@@ -40,23 +40,30 @@ static size_t smaller(uint64_t a, uint64_t b) {
     return (size_t)(a < b ? a : b);
 }
 
-// Copies bytes from a buffer into the ring at `position`, and wraps at the ring's end.
-static Status write_ring(const SharedGroup *shared, const Channel *channel, uint64_t position,
-                         const unsigned char *from, size_t bytes, Error *err) {
-    size_t offset = (size_t)(position & (channel->capacity - 1));
-    size_t before_end = smaller(bytes, channel->capacity - offset);
-    TRY(shared->mover.publish(channel->payload + offset, from, before_end, err));
-    return bytes > before_end ? shared->mover.publish(channel->payload, from + before_end, bytes - before_end, err)
-                              : STATUS_OK;
-}
-
-static Status read_ring(const SharedGroup *shared, const Channel *channel, uint64_t position, unsigned char *to,
-                        size_t bytes, Error *err) {
-    size_t offset = (size_t)(position & (channel->capacity - 1));
-    size_t before_end = smaller(bytes, channel->capacity - offset);
-    TRY(shared->mover.copy(to, channel->payload + offset, before_end, err));
-    return bytes > before_end ? shared->mover.copy(to + before_end, channel->payload, bytes - before_end, err)
-                              : STATUS_OK;
+// Moves as much of the message as belongs into the ring's next `most` bytes, between its buffer and the ring. *position
+// advances, at the message's end past its padding. A rank that cannot move its data makes the whole group fail, because
+// the other rank waits for it.
+static Status transfer(SharedGroup *shared, const Channel *channel, GroupRequest *request, uint64_t *position,
+                       uint64_t most, Error *err) {
+    Error *why = &shared->group->error;
+    const size_t bytes = smaller(request->bytes - request->moved_bytes, most);
+    Status status = STATUS_OK;
+    for (size_t left = bytes; left > 0 && status == STATUS_OK;) { // twice where the message wraps at the ring's end
+        const size_t offset = (size_t)(*position & (channel->capacity - 1));
+        const size_t part = smaller(left, channel->capacity - offset);
+        unsigned char *ring = channel->payload + offset,
+                      *buffer = (unsigned char *)request->data + request->moved_bytes;
+        status = request->is_send ? shared->mover.publish(ring, buffer, part, why)
+                                  : shared->mover.copy(buffer, ring, part, why);
+        request->moved_bytes += part;
+        *position += part;
+        left -= part;
+    }
+    if (bytes > 0 && status == STATUS_OK) status = shared->mover.settle(why);
+    if (status != STATUS_OK) return group_shared_fail(shared, status, err);
+    request->done = request->moved_bytes == request->bytes;
+    if (request->done) *position = round_up(*position);
+    return STATUS_OK;
 }
 
 // Sending -------------------------------------------------------------------------------------------------------------
@@ -77,15 +84,7 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
         position += sizeof(Envelope);
         room -= sizeof(Envelope);
     }
-    size_t bytes = smaller(request->bytes - request->moved_bytes, room);
-    if (bytes > 0) {
-        const unsigned char *from = (const unsigned char *)request->data + request->moved_bytes;
-        TRY(write_ring(shared, &channel, position, from, bytes, err));
-        TRY(shared->mover.settle(err));
-    }
-    request->moved_bytes += bytes;
-    request->done = request->moved_bytes == request->bytes;
-    position = request->done ? round_up(position + bytes) : position + bytes;
+    TRY(transfer(shared, &channel, request, &position, room, err));
     if (position == written) return STATUS_OK;
     // Release, pairs with the load in pull: envelope and data are complete.
     atomic_store_explicit(&channel.counters->written, position, memory_order_release);
@@ -132,15 +131,7 @@ static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *re
         request->started = true;
         *position += sizeof envelope;
     }
-    size_t bytes = smaller(request->bytes - request->moved_bytes, written - *position);
-    if (bytes > 0) {
-        TRY(read_ring(shared, channel, *position, (unsigned char *)request->data + request->moved_bytes, bytes, err));
-        TRY(shared->mover.settle(err));
-    }
-    request->moved_bytes += bytes;
-    request->done = request->moved_bytes == request->bytes;
-    *position = request->done ? round_up(*position + bytes) : *position + bytes;
-    return STATUS_OK;
+    return transfer(shared, channel, request, position, written - *position, err);
 }
 
 // Reads all that has arrived of one rank's messages.

@@ -3,8 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <spawn.h>
 
-#include "tests/gpu/gpu.h"
 #include "group_everything.h"
+#include "tests/gpu/gpu.h"
 
 enum { DEADLINE_SECONDS = 560, LONG = 100000 };
 
@@ -168,10 +168,26 @@ static void do_die(Group *group) {
     require(group_finish(group, &err) == STATUS_PEER_DIED);
 }
 
+// Rank 0 sends from an address that the GPU refuses: rank 1 waits for its message.
+static void do_stray(Group *group) {
+    Error err = {.message = ""};
+    GpuBuffers b = gpu_buffers_init(group, LONG, GROUP_F32);
+    const Status status = group_rank(group) == 0 ? group_send(group, (void *)(uintptr_t)8, LONG, GROUP_F32, 1, &err)
+                                                 : group_recv(group, b.out, NULL, LONG, GROUP_F32, 0, &err);
+    require(status == STATUS_UNAVAILABLE && strstr(err.message, "on the GPU between ranks"));
+    require(group_failed_rank(group) == -1);
+    gpu_buffers_free(&b);
+    require(group_finish(group, &err) == STATUS_UNAVAILABLE);
+}
+
 static const struct Scenario {
     const char *name;
     void (*function)(Group *group);
-} scenarios[] = {{"everything", do_everything}, {"large", do_large}, {"messages", do_messages}, {"die", do_die}};
+} scenarios[] = {{"everything", do_everything},
+                 {"large", do_large},
+                 {"messages", do_messages},
+                 {"die", do_die},
+                 {"stray", do_stray}};
 
 // test_group_cuda rank SCENARIO PLACE RANK SIZE
 static int rank_main(char **arguments) {
@@ -231,6 +247,11 @@ static void a_death_is_named_to_the_others_on_the_gpu(void **state) {
     assert_int_equal(run_on_gpu(3, "die"), 0);
 }
 
+static void a_message_that_cannot_be_moved_fails_on_both_its_ranks(void **state) {
+    (void)state;
+    assert_int_equal(run_on_gpu(2, "stray"), 0);
+}
+
 int main(int argc, char **argv) {
     if (argc == 6 && strcmp(argv[1], "rank") == 0) return rank_main(argv);
     deadline_set(DEADLINE_SECONDS);
@@ -240,6 +261,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(data_of_many_chunks_on_the_gpu_is_exact_too),
         cmocka_unit_test(messages_and_parts_work_on_the_gpu),
         cmocka_unit_test(a_death_is_named_to_the_others_on_the_gpu),
+        cmocka_unit_test(a_message_that_cannot_be_moved_fails_on_both_its_ranks),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }
