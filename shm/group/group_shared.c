@@ -187,15 +187,15 @@ static const GroupTransport shared_transport = {.collective = group_shared_colle
                                                 .release = release};
 
 // Rank 0 makes the segment when all ranks have come, and sends it to them.
-static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t deadline, Error *err) {
+static Status share_segment(SharedGroup *shared, Rendezvous *meeting, Error *err) {
     if (meeting->rank > 0) {
         int fd = -1;
-        TRY(rendezvous_receive(meeting, &fd, deadline, err));
+        TRY(rendezvous_receive(meeting, &fd, err));
         return map_segment(shared, fd, err);
     }
     Error reason = {.message = ""};
     Status status = make_segment(shared, meeting->size, meeting->memory, &reason);
-    if (status == STATUS_OK) status = rendezvous_share(meeting, shared->segment.fd, deadline, &reason);
+    if (status == STATUS_OK) status = rendezvous_share(meeting, shared->segment.fd, &reason);
     if (status == STATUS_OK) return STATUS_OK;
     rendezvous_refuse(meeting, status, &reason);
     return fail(err, status, "%s", reason.message);
@@ -207,7 +207,6 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
     if (memory == GROUP_CUDA && !group_cuda_create)
         return fail(err, STATUS_UNAVAILABLE,
                     "this program was built without groups whose buffers are on a CUDA device");
-    uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
     group->transport = &shared_transport;
     group->rank = (uint32_t)place->rank;
     group->size = (uint32_t)place->size;
@@ -215,9 +214,10 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
     SharedGroup *shared;
     TRY(shared_new(&shared, group, err));
     Rendezvous meeting;
+    const uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
     Status status = rendezvous_join(&meeting, place, memory, deadline, err);
     if (status == STATUS_OK) {
-        status = share_segment(shared, &meeting, deadline, err);
+        status = share_segment(shared, &meeting, err);
         if (status == STATUS_OK) {
             memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
             memcpy(shared->sockets, meeting.sockets, group->size * sizeof *shared->sockets);

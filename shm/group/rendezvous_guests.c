@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "shm/group/rendezvous_message.h"
+#include "shm/group/rendezvous_socket.h"
 
 enum { ACCEPTS_AT_ONCE = 512 }; // then rank 0 handles other events, even if more strangers connect
 
@@ -30,18 +31,12 @@ bool guests_have_room(const Guests *guests) {
     return free_place(guests) >= 0;
 }
 
-bool socket_is_of_same_user(int socket) {
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
-}
-
 void guests_let_in(Guests *guests, int listener) {
     for (int accepts = 0; accepts < ACCEPTS_AT_ONCE; accepts++) {
         int place = free_place(guests);
         int guest = place < 0 ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (guest < 0) return;
-        if (!socket_is_of_same_user(guest)) {
+        if (!socket_peer(guest).is_of_same_user) {
             close(guest);
             continue;
         }

@@ -29,7 +29,4 @@ void guests_let_in(Guests *guests, int listener);
 // the next guest's limit ends, or UINT64_MAX if places are free.
 uint64_t guests_drop_silent(Guests *guests);
 
-// Says whether the process at the other end of a Unix socket belongs to this user.
-bool socket_is_of_same_user(int socket);
-
 #endif

@@ -69,13 +69,8 @@ int notice_send(int socket, NoticeKind kind, Status status, const char *text, co
 
 // Says whether the `bytes` bytes received are a message that this version writes.
 static bool is_notice(const Notice *notice, long bytes) {
-    static const uint32_t statuses = 0
-#define X(name, code, when) +1
-        STATUS_LIST(X)
-#undef X
-        ;
     if (bytes <= (long)offsetof(Notice, text) || notice->magic != rendezvous_magic) return false;
-    if (notice->kind == NOTICE_REFUSED) return notice->status != STATUS_OK && notice->status < statuses;
+    if (notice->kind == NOTICE_REFUSED) return notice->status != STATUS_OK && notice->status <= STATUS_MISMATCH;
     return notice->kind == NOTICE_WAITING || notice->kind == NOTICE_WELCOME;
 }
 
