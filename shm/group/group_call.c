@@ -3,14 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const operation_names[OPERATION_COUNT] = {
-    [OPERATION_BARRIER] = "barrier",       [OPERATION_BROADCAST] = "broadcast",
-    [OPERATION_REDUCE] = "reduce",         [OPERATION_ALL_REDUCE] = "all_reduce",
-    [OPERATION_GATHER] = "gather",         [OPERATION_ALL_GATHER] = "all_gather",
-    [OPERATION_SCATTER] = "scatter",       [OPERATION_REDUCE_SCATTER] = "reduce_scatter",
-    [OPERATION_ALL_TO_ALL] = "all_to_all", [OPERATION_SPLIT] = "split",
-    [OPERATION_FINISH] = "finish",
+// clang-format off
+const GroupOperationFacts group_operations[OPERATION_COUNT] = {
+    //                              name              root            combines  rows   elements
+    [OPERATION_BARRIER]        = {"barrier",        ROOT_NONE,      false,    false, false},
+    [OPERATION_BROADCAST]      = {"broadcast",      ROOT_PUBLISHES, false,    false, true},
+    [OPERATION_REDUCE]         = {"reduce",         ROOT_READS,     true,     false, true},
+    [OPERATION_ALL_REDUCE]     = {"all_reduce",     ROOT_NONE,      true,     false, true},
+    [OPERATION_GATHER]         = {"gather",         ROOT_READS,     false,    false, true},
+    [OPERATION_ALL_GATHER]     = {"all_gather",     ROOT_NONE,      false,    false, true},
+    [OPERATION_SCATTER]        = {"scatter",        ROOT_PUBLISHES, false,    true,  true},
+    [OPERATION_REDUCE_SCATTER] = {"reduce_scatter", ROOT_NONE,      true,     true,  true},
+    [OPERATION_ALL_TO_ALL]     = {"all_to_all",     ROOT_NONE,      false,    true,  true},
+    [OPERATION_SPLIT]          = {"split",          ROOT_NONE,      false,    false, false},
+    [OPERATION_FINISH]         = {"finish",         ROOT_NONE,      false,    false, false},
 };
+// clang-format on
 
 size_t group_type_bytes(GroupType type) {
     static const size_t bytes[] = {[GROUP_F32] = 4, [GROUP_F64] = 8, [GROUP_I32] = 4, [GROUP_I64] = 8, [GROUP_U8] = 1};
@@ -31,31 +39,14 @@ const char *group_op_name(GroupOp op) {
 }
 
 const char *group_call_text(char text[GROUP_CALL_TEXT_BYTES], const GroupCall *call) {
-    char detail[32] = "";
-    switch (call->operation) {
-    case OPERATION_BROADCAST:
-    case OPERATION_SCATTER:
-        snprintf(detail, sizeof detail, " from rank %u", call->root);
-        break;
-    case OPERATION_GATHER:
-        snprintf(detail, sizeof detail, " to rank %u", call->root);
-        break;
-    case OPERATION_REDUCE:
-        snprintf(detail, sizeof detail, " (%s) to rank %u", group_op_name(call->op), call->root);
-        break;
-    case OPERATION_ALL_REDUCE:
-    case OPERATION_REDUCE_SCATTER:
-        snprintf(detail, sizeof detail, " (%s)", group_op_name(call->op));
-        break;
-    default:
-        break;
-    }
-    const char *name = operation_names[call->operation];
-    if (call->operation == OPERATION_BARRIER || call->operation == OPERATION_FINISH ||
-        call->operation == OPERATION_SPLIT)
-        snprintf(text, GROUP_CALL_TEXT_BYTES, "%s", name);
-    else
-        snprintf(text, GROUP_CALL_TEXT_BYTES, "%s of %lu %s%s", name, call->count, group_type_name(call->type), detail);
+    const GroupOperationFacts *facts = &group_operations[call->operation];
+    char elements[32] = "", op[16] = "", root[24] = "";
+    if (facts->names_elements)
+        snprintf(elements, sizeof elements, " of %lu %s", call->count, group_type_name(call->type));
+    if (facts->combines) snprintf(op, sizeof op, " (%s)", group_op_name(call->op));
+    if (facts->root != ROOT_NONE)
+        snprintf(root, sizeof root, " %s rank %u", facts->root == ROOT_READS ? "to" : "from", call->root);
+    snprintf(text, GROUP_CALL_TEXT_BYTES, "%s%s%s%s", facts->name, elements, op, root);
     return text;
 }
 

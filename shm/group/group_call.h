@@ -32,6 +32,20 @@ typedef struct GroupCall {
 
 _Static_assert(sizeof(GroupCall) == 24, "no padding, it is compared byte by byte");
 
+// The part of the root in a call; ROOT_NONE: the call has no root.
+typedef enum GroupRoot { ROOT_NONE, ROOT_PUBLISHES, ROOT_READS } GroupRoot;
+
+typedef struct GroupOperationFacts {
+    const char *name;
+    GroupRoot root;
+    bool combines;       // pieces are combined into one; otherwise they are copied
+    bool has_rows;       // a rank has one piece for each reader; otherwise one piece for all readers
+    bool names_elements; // sentences say how many elements of which type
+} GroupOperationFacts;
+
+// (OPERATION_COUNT)
+extern const GroupOperationFacts group_operations[];
+
 enum { GROUP_CALL_TEXT_BYTES = 96 };
 
 // Writes "all_reduce of 10 f32 (sum)", "broadcast of 3 i64 from rank 1" or "barrier". Returns text.

@@ -41,43 +41,18 @@ static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run
     return run(group, &pass, err);
 }
 
-// Translates a call into passes by the table of group_pass.h.
 Status group_run_passes(Group *group, const GroupCall *call, void *out, const void *in, PassRunner *run, Error *err) {
-    Pass pass = {.call = call,
-                 .in = in,
-                 .out = out,
-                 .publisher = ALL_RANKS,
-                 .reader = ALL_RANKS,
-                 .row_elements = call->count,
-                 .elements = call->count * group_size(group)};
-    switch ((GroupOperation)call->operation) {
-    case OPERATION_BROADCAST:
-        pass.publisher = (int)call->root;
-        break;
-    case OPERATION_REDUCE:
-        pass.combines = true;
-        pass.reader = (int)call->root;
-        break;
-    case OPERATION_ALL_REDUCE:
-        pass.combines = true;
-        if (call->count * group_type_bytes((GroupType)call->type) > SMALL_BYTES)
-            return all_reduce_slices(group, &pass, run, err);
-        break;
-    case OPERATION_GATHER:
-        pass.reader = (int)call->root;
-        break;
-    case OPERATION_SCATTER:
-        pass.publisher = (int)call->root;
-        pass.has_rows = true;
-        break;
-    case OPERATION_REDUCE_SCATTER:
-        pass.combines = pass.has_rows = true;
-        break;
-    case OPERATION_ALL_TO_ALL:
-        pass.has_rows = true;
-        break;
-    default: // barrier and finish have no elements; all_gather and split need no change
-        break;
-    }
+    const GroupOperationFacts *facts = &group_operations[call->operation];
+    const Pass pass = {.call = call,
+                       .in = in,
+                       .out = out,
+                       .has_rows = facts->has_rows,
+                       .combines = facts->combines,
+                       .publisher = facts->root == ROOT_PUBLISHES ? (int)call->root : ALL_RANKS,
+                       .reader = facts->root == ROOT_READS ? (int)call->root : ALL_RANKS,
+                       .row_elements = call->count,
+                       .elements = call->count * group_size(group)};
+    if (call->operation == OPERATION_ALL_REDUCE && call->count * group_type_bytes((GroupType)call->type) > SMALL_BYTES)
+        return all_reduce_slices(group, &pass, run, err);
     return run(group, &pass, err);
 }
