@@ -123,8 +123,8 @@ static Status check_op(GroupType type, GroupOp op, Error *err) {
 // Collectives ---------------------------------------------------------------------------------------------------------
 
 // Checks the arguments and makes group->call this rank's next call.
-static Status prepare(Group *group, GroupOperation operation, size_t count, GroupType type, GroupOp op, uint32_t root,
-                      Error *err) {
+static Status collective(Group *group, GroupOperation operation, void *out, const void *in, size_t count,
+                         GroupType type, GroupOp op, uint32_t root, Error *err) {
     TRY(check_failed(group, err));
     TRY(check_elements(group, count, type, err));
     TRY(check_op(type, op, err));
@@ -135,12 +135,6 @@ static Status prepare(Group *group, GroupOperation operation, size_t count, Grou
                               .operation = (uint8_t)operation,
                               .type = (uint8_t)type,
                               .op = (uint8_t)op};
-    return STATUS_OK;
-}
-
-static Status collective(Group *group, GroupOperation operation, void *out, const void *in, size_t count,
-                         GroupType type, GroupOp op, uint32_t root, Error *err) {
-    TRY(prepare(group, operation, count, type, op, root, err));
     return group->transport->collective(group, &group->call, out, in, err);
 }
 
@@ -184,8 +178,7 @@ Status group_barrier(Group *group, Error *err) {
 
 Status group_finish(Group *group, Error *err) {
     if (!group) return STATUS_OK;
-    Status status = prepare(group, OPERATION_FINISH, 0, GROUP_U8, GROUP_SUM, 0, err);
-    if (status == STATUS_OK) status = group->transport->finish(group, &group->call, err);
+    Status status = collective(group, OPERATION_FINISH, NULL, NULL, 0, GROUP_U8, GROUP_SUM, 0, err);
     group->transport->release(group, status != STATUS_OK);
     free(group);
     return status;

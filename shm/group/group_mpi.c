@@ -32,7 +32,7 @@ typedef struct MpiGroup {
     MPI_Comm comm;          // owned
     bool finalizes;         // MPI was started by this group
     Owned owned;            // requests, headers, pieces, sent
-    MPI_Request *requests;  // (2 size): of the current exchange
+    MPI_Request *requests;  // (2 size): of the current exchange; MPI_REQUEST_NULL: nothing to wait for
     GroupCall *headers;     // (size)
     unsigned char *pieces;  // (size, CHUNK_BYTES), allocated at the first combination
     GroupRequest *messages; // not done, in the order they were started
@@ -59,7 +59,7 @@ static void pause_poll(uint32_t *polls) {
 
 // Exchanges -----------------------------------------------------------------------------------------------------------
 
-// Cancels the requests; the group is not used again.
+// Cancels an exchange; the group is not used again.
 static void abandon(MPI_Request *requests, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (requests[i] != MPI_REQUEST_NULL) {
@@ -113,14 +113,8 @@ static Status finish_exchange(Group *group, const GroupCall *call, bool compares
     }
 }
 
-static void begin_exchange(MpiGroup *mpi, uint32_t size) {
-    for (uint32_t i = 0; i < 2 * size; i++)
-        mpi->requests[i] = MPI_REQUEST_NULL;
-}
-
 static Status exchange_headers(Group *group, const GroupCall *call, Error *err) {
     MpiGroup *mpi = group->state;
-    begin_exchange(mpi, group->size);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         if (rank == group->rank) continue;
         MPI_Irecv(&mpi->headers[rank], sizeof *call, MPI_BYTE, (int)rank, TAG_HEADER, mpi->comm, &mpi->requests[rank]);
@@ -138,7 +132,6 @@ static Status exchange_pieces(Group *group, const Pass *pass, const Chunk *chunk
     MpiGroup *mpi = group->state;
     size_t element = group_type_bytes((GroupType)pass->call->type);
     uint32_t self = group->rank;
-    begin_exchange(mpi, group->size);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         if (rank == self) continue;
         size_t in = pass_piece_length(pass, chunk, rank, self), out = pass_piece_length(pass, chunk, self, rank);
@@ -196,12 +189,23 @@ static Status collective(Group *group, const GroupCall *call, void *out, const v
 // transfer at the same time.
 enum { HEADER_COUNT, HEADER_TYPE, HEADER_NUMBER, HEADER_WORDS };
 
-static MPI_Request *request_of(GroupRequest *request, int which) {
-    return (MPI_Request *)&request->transport[which];
+enum { MESSAGE_HEADER, MESSAGE_DATA };
+
+static MPI_Request *request_of(GroupRequest *request, int part) {
+    return (MPI_Request *)&request->transport[part];
 }
 
-static int data_tag(const GroupRequest *request) {
-    return TAG_DATA + (int)(request->number % DATA_TAGS);
+// Starts to send or receive one of the two. peer: a rank, or MPI_ANY_SOURCE.
+static Status transfer(Group *group, GroupRequest *request, int part, int peer, Error *err) {
+    const MpiGroup *mpi = group->state;
+    const bool is_data = part == MESSAGE_DATA;
+    void *place = is_data ? request->data : request->header;
+    const int bytes = is_data ? (int)request->bytes : HEADER_WORDS * (int)sizeof *request->header;
+    const int tag = is_data ? TAG_DATA + (int)(request->number % DATA_TAGS) : TAG_MESSAGE;
+    MPI_Request *started = request_of(request, part);
+    return request->is_send
+               ? check_mpi(group, MPI_Isend(place, bytes, MPI_BYTE, peer, tag, mpi->comm, started), "send", err)
+               : check_mpi(group, MPI_Irecv(place, bytes, MPI_BYTE, peer, tag, mpi->comm, started), "receive", err);
 }
 
 // A send starts the transfer of header and data. A receive only expects a header at first, because its sender may be
@@ -215,40 +219,26 @@ static Status start(Group *group, GroupRequest *request, Error *err) {
         link = &(*link)->next;
     *link = request;
     group->pending++;
-    *request_of(request, 0) = *request_of(request, 1) = MPI_REQUEST_NULL;
-    int bytes = HEADER_WORDS * (int)sizeof *request->header;
-    if (!request->is_send) {
-        int from = request->peer == GROUP_ANY ? MPI_ANY_SOURCE : request->peer;
-        return check_mpi(
-            group, MPI_Irecv(request->header, bytes, MPI_BYTE, from, TAG_MESSAGE, mpi->comm, request_of(request, 0)),
-            "receive", err);
-    }
+    *request_of(request, MESSAGE_HEADER) = *request_of(request, MESSAGE_DATA) = MPI_REQUEST_NULL;
+    if (!request->is_send)
+        return transfer(group, request, MESSAGE_HEADER, request->peer == GROUP_ANY ? MPI_ANY_SOURCE : request->peer,
+                        err);
     request->number = ++mpi->sent[request->peer];
     request->header[HEADER_COUNT] = request->count;
     request->header[HEADER_TYPE] = (uint64_t)request->type;
     request->header[HEADER_NUMBER] = request->number;
     request->started = true;
-    TRY(check_mpi(
-        group,
-        MPI_Isend(request->header, bytes, MPI_BYTE, request->peer, TAG_MESSAGE, mpi->comm, request_of(request, 0)),
-        "send", err));
-    return check_mpi(group,
-                     MPI_Isend(request->data, (int)request->bytes, MPI_BYTE, request->peer, data_tag(request),
-                               mpi->comm, request_of(request, 1)),
-                     "send", err);
+    TRY(transfer(group, request, MESSAGE_HEADER, request->peer, err));
+    return transfer(group, request, MESSAGE_DATA, request->peer, err);
 }
 
 // The header of a message has arrived: receives the data if count and type fit.
 static Status expect_data(Group *group, GroupRequest *request, int source, Error *err) {
-    MpiGroup *mpi = group->state;
     request->peer = source;
     request->number = request->header[HEADER_NUMBER];
     request->started = true;
     if (request->header[HEADER_COUNT] == request->count && request->header[HEADER_TYPE] == (uint64_t)request->type)
-        return check_mpi(group,
-                         MPI_Irecv(request->data, (int)request->bytes, MPI_BYTE, source, data_tag(request), mpi->comm,
-                                   request_of(request, 1)),
-                         "receive", err);
+        return transfer(group, request, MESSAGE_DATA, source, err);
     group_message_mismatch(group, request, request->header[HEADER_COUNT], (uint32_t)request->header[HEADER_TYPE]);
     return group_fail(group, STATUS_MISMATCH, err);
 }
@@ -256,10 +246,10 @@ static Status expect_data(Group *group, GroupRequest *request, int source, Error
 static Status advance_message(Group *group, GroupRequest *request, Error *err) {
     int done = 0;
     MPI_Status status;
-    TRY(check_mpi(group, MPI_Test(request_of(request, 0), &done, &status), "message", err));
+    TRY(check_mpi(group, MPI_Test(request_of(request, MESSAGE_HEADER), &done, &status), "message", err));
     if (!done) return STATUS_OK;
     if (!request->started) TRY(expect_data(group, request, status.MPI_SOURCE, err));
-    TRY(check_mpi(group, MPI_Test(request_of(request, 1), &done, MPI_STATUS_IGNORE), "message", err));
+    TRY(check_mpi(group, MPI_Test(request_of(request, MESSAGE_DATA), &done, MPI_STATUS_IGNORE), "message", err));
     request->done = done;
     return STATUS_OK;
 }
@@ -311,6 +301,8 @@ static Status mpi_new(MpiGroup **made, uint32_t size, Error *err) {
         if (mpi) mpi_free(mpi);
         return fail(err, STATUS_OS, "out of memory for a group of %u ranks", size);
     }
+    for (uint32_t i = 0; i < 2 * size; i++)
+        mpi->requests[i] = MPI_REQUEST_NULL;
     *made = mpi;
     return STATUS_OK;
 }
@@ -341,17 +333,8 @@ static Status split(Group *part, Group *parent, const uint32_t *members, Error *
     return STATUS_OK;
 }
 
-static Status finish(Group *group, const GroupCall *call, Error *err) {
-    return collective(group, call, NULL, NULL, err);
-}
-
-static const GroupTransport mpi_transport = {.collective = collective,
-                                             .finish = finish,
-                                             .start = start,
-                                             .wait = wait,
-                                             .test = test,
-                                             .split = split,
-                                             .release = release};
+static const GroupTransport mpi_transport = {
+    .collective = collective, .start = start, .wait = wait, .test = test, .split = split, .release = release};
 
 static Status start_mpi(bool *started, Error *err) {
     int initialized = 0, finalized = 0, granted;

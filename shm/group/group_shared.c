@@ -161,15 +161,8 @@ static Status enter(SharedGroup *shared, Error *err) {
     return STATUS_OK;
 }
 
-// CUDA requires that an exported block is freed after all importers have closed it: an importer closes it before it
-// arrives to finish, rank 0 frees it afterwards. If a failure has kept the others from finishing, rank 0 leaves it to
-// the end of its process (release).
-static Status finish(Group *group, const GroupCall *call, Error *err) {
-    SharedGroup *shared = group->state;
-    if (group->rank > 0 && shared->device.memory) group_cuda_detach(shared);
-    return group_shared_collective(group, call, NULL, NULL, err);
-}
-
+// If a failure has kept the others from finishing, rank 0 leaves the block that it has exported to the end of its
+// process.
 static void release(Group *group, bool failed) {
     SharedGroup *shared = group->state;
     if (failed && !shared->device.imported) shared->device = (CudaShare){0};
@@ -179,7 +172,6 @@ static void release(Group *group, bool failed) {
 static Status split(Group *part, Group *parent, const uint32_t *members, Error *err);
 
 static const GroupTransport shared_transport = {.collective = group_shared_collective,
-                                                .finish = finish,
                                                 .start = group_mailbox_start,
                                                 .wait = group_mailbox_wait,
                                                 .test = group_mailbox_test,

@@ -156,7 +156,11 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     return STATUS_OK;
 }
 
+// CUDA requires that an exported block is freed after all importers have closed it: an importer closes it before it
+// arrives to finish, rank 0 frees it afterwards.
 Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err) {
-    TRY(group_shared_check(group->state, err));
+    SharedGroup *shared = group->state;
+    TRY(group_shared_check(shared, err));
+    if (call->operation == OPERATION_FINISH && shared->device.imported) group_cuda_detach(shared);
     return group_run_passes(group, call, out, in, run_pass, err);
 }

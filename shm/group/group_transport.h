@@ -10,11 +10,9 @@
 enum { GROUP_LOOK_NANOSECONDS = 20000000 };
 
 typedef struct GroupTransport {
-    // Called by all ranks: carries out the call. out and in: as in the function of group.h.
+    // Called by all ranks: carries out the call. out and in: as in the function of group.h. OPERATION_FINISH is
+    // followed by release, whether it succeeds or not.
     Status (*collective)(Group *group, const GroupCall *call, void *out, const void *in, Error *err);
-
-    // Called by all ranks as the last call: meets the others. It is followed by release, whether it succeeds or not.
-    Status (*finish)(Group *group, const GroupCall *call, Error *err);
 
     // Queues a request whose data, bytes, count, type, peer and is_send are set; does not wait.
     Status (*start)(Group *group, GroupRequest *request, Error *err);
