@@ -1,7 +1,6 @@
 // Part of group_transport.h: reads a meeting place, from its text or from the launcher's environment.
 #include "shm/group/group_transport.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +9,11 @@
 #include <unistd.h>
 
 #include "base/launcher.h"
+#include "base/text.h"
 
 static Status read_number(int *number, const char *name, const char *text, int least, int most, Error *err) {
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < least || value > most)
+    long value;
+    if (*text_whole(&value, text) || value < least || value > most)
         return fail(err, STATUS_USAGE, "%s=%s: give a number from %d to %d", name, text, least, most);
     *number = (int)value;
     return STATUS_OK;
@@ -119,17 +117,12 @@ static Status find_by_environment(GroupPlace *place, Error *err) {
     return meet_in_job(place, launcher, err);
 }
 
-// tcp://host:port, with an IPv6 host in brackets.
 static Status find_by_address(GroupPlace *place, const char *address, Error *err) {
     char host[256];
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    bool bracketed = length > 2 && address[0] == '[' && address[length - 1] == ']';
-    if (bracketed) address++, length -= 2;
-    if (length == 0 || length >= sizeof host) return fail(err, STATUS_USAGE, "tcp://%s: give tcp://host:port", address);
-    memcpy(host, address, length);
-    host[length] = '\0';
-    return meet_at_port(place, host, colon + 1, err);
+    const char *port;
+    if (!text_split_address(host, sizeof host, &port, address) || !port)
+        return fail(err, STATUS_USAGE, "tcp://%s: give tcp://host:port", address);
+    return meet_at_port(place, host, port, err);
 }
 
 static Status find_by_file(GroupPlace *place, const char *path, Error *err) {

@@ -1,7 +1,6 @@
 // Part of device.h: the GPU, where CUDA is built in.
 #include "base/device.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/cuda_try.h"
 #include "base/device_probe.h"
 #include "base/launcher.h"
+#include "base/text.h"
 
 bool device_is_built(void) {
     return true;
@@ -56,10 +56,8 @@ static Status local_gpu(int *gpu, int gpus, Error *err) {
     const char *name = launcher_local_rank(), *text = name ? getenv(name) : NULL;
     *gpu = 0;
     if (!text) return STATUS_OK;
-    char *end;
-    errno = 0;
-    long rank = strtol(text, &end, 10);
-    if (errno != 0 || *end || rank < 0 || rank > INT_MAX)
+    long rank;
+    if (*text_whole(&rank, text) || rank < 0 || rank > INT_MAX)
         return fail(err, STATUS_USAGE, "%s is \"%s\": set it to a rank, or choose a GPU with --gpu", name, text);
     *gpu = (int)(rank % gpus);
     return STATUS_OK;

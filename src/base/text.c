@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t text_letter(const char *text) {
@@ -63,6 +64,24 @@ void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {
     memcpy(list + used, ", ", comma);
     memcpy(list + used + comma, name, name_bytes);
     list[used + comma + name_bytes] = '\0';
+}
+
+const char *text_whole(long *number, const char *text) {
+    char *end = NULL;
+    *number = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : -1;
+    return end ? end : text;
+}
+
+bool text_split_address(char *host, size_t bytes, const char **port, const char *address) {
+    const char *bracket = *address == '[' ? strchr(address, ']') : NULL;
+    const char *colon = strrchr(bracket ? bracket : address, ':'), *end = colon ? colon : address + strlen(address);
+    *port = colon ? colon + 1 : NULL;
+    if (bracket && bracket + 1 == end) address++, end--;
+    const size_t length = (size_t)(end - address);
+    if (length == 0 || length >= bytes) return false;
+    memcpy(host, address, length);
+    host[length] = '\0';
+    return true;
 }
 
 // Words of a shell ----------------------------------------------------------------------------------------------------

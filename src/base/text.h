@@ -33,6 +33,14 @@ void text_add(char *text, size_t bytes, const char *format, ...) __attribute__((
 // Appends a name of name_bytes bytes to a comma-separated list in a sentence, if name and comma fit.
 void text_list(char *list, size_t bytes, const char *name, size_t name_bytes);
 
+// Reads a whole number; -1 if the text does not begin with a digit; the greatest long in place of a greater number.
+// Returns the text after it.
+const char *text_whole(long *number, const char *text);
+
+// Splits "host:port"; an IPv6 address is within brackets, which are left out: "[::1]:29500". *port is set to the place
+// of the port in `address`, or to NULL without one. Returns false if the host is missing or does not fit.
+bool text_split_address(char *host, size_t bytes, const char **port, const char *address);
+
 // Room for any path of 4095 bytes as a word of a shell: at most \ooo for each byte.
 enum { SHELL_WORD_BYTES = 4 * 4096 + 8 };
 

@@ -145,6 +145,7 @@ static void options_of_torchrun_that_are_not_here_are_refused_with_what_to_write
         {"--rdzv-backend etcd p",
          "--rdzv-backend etcd: is not here; write --nnodes N --node-rank K --master-addr HOST"},
         {"--rdzv-endpoint a:b p", "--rdzv-endpoint a:b: needs HOST:PORT"},
+        {"--rdzv-endpoint :1 p", "--rdzv-endpoint :1: needs HOST:PORT"},
         {"--rdzv-endpoint a:1 --master-addr b p",
          "--rdzv-endpoint a:1: says the same as --master-addr and --master-port; give one"},
         {"--rdzv_conf x=1 p", "--rdzv-conf: of torchrun, not of sounder launch; leave it out; group_init and "
@@ -217,6 +218,12 @@ static void the_scripts_of_torchrun_users_are_understood(void **state) {
     check_ok(read_line(&options, "--nnodes 2:2 --node-rank 1 --rdzv-backend c10d --rdzv-endpoint node0 p", &err));
     assert_int_equal(options.nnodes, 2);
     assert_string_equal(options.master_addr, "node0");
+    assert_int_equal(options.master_port, 29500);
+    check_ok(read_line(&options, "--rdzv-endpoint [::1]:5972 p", &err));
+    assert_string_equal(options.master_addr, "::1");
+    assert_int_equal(options.master_port, 5972);
+    check_ok(read_line(&options, "--rdzv-endpoint [::1] p", &err));
+    assert_string_equal(options.master_addr, "::1");
     assert_int_equal(options.master_port, 29500);
     check_ok(
         read_line(&options, "--standalone --nnodes=1 --node-rank 0 --monitor-interval 1 --start-method fork p", &err));

@@ -1,6 +1,7 @@
 // Texts of users: cut between letters, made UTF-8, and quoted for a shell, which must hand back the same bytes.
 #include "base/text.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,39 @@ static void a_list_takes_names_that_fit_whole(void **state) {
     assert_string_equal(list, "one, two, e");
     text_list(list, sizeof list, "", 0);
     assert_string_equal(list, "one, two, e");
+}
+
+static void a_whole_number_has_digits_alone(void **state) {
+    (void)state;
+    long number;
+    assert_string_equal(text_whole(&number, "29500,1"), ",1");
+    assert_int_equal(number, 29500);
+    static const char *const others[] = {"", "-1", "+1", " 1", "x"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_ptr_equal(text_whole(&number, others[i]), others[i]);
+        assert_int_equal(number, -1);
+    }
+    assert_string_equal(text_whole(&number, "99999999999999999999"), "");
+    assert_true(number == LONG_MAX);
+}
+
+static void an_address_is_a_host_and_a_port(void **state) {
+    (void)state;
+    static const struct {
+        const char *address, *host, *port;
+    } rows[] = {
+        {"node0:29500", "node0", "29500"}, {"node0", "node0", NULL}, {"[::1]:1", "::1", "1"}, {"[::1]", "::1", NULL},
+        {"node0:", "node0", ""},           {"[x", "[x", NULL},       {"[a]b:1", "[a]b", "1"}};
+    char host[8];
+    const char *port;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_true(text_split_address(host, sizeof host, &port, rows[i].address));
+        assert_string_equal(host, rows[i].host);
+        assert_true(rows[i].port ? port && strcmp(port, rows[i].port) == 0 : !port);
+    }
+    static const char *const refused[] = {"", ":1", "[]:1", "a.longer.host:1"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_false(text_split_address(host, sizeof host, &port, refused[i]));
 }
 
 static void a_word_is_quoted_only_where_a_shell_would_see_more_in_it(void **state) {
@@ -133,6 +167,8 @@ int main(void) {
         cmocka_unit_test(a_cut_ends_before_the_letter_that_does_not_fit),
         cmocka_unit_test(bytes_that_are_not_utf8_become_the_replacement_letter),
         cmocka_unit_test(a_list_takes_names_that_fit_whole),
+        cmocka_unit_test(a_whole_number_has_digits_alone),
+        cmocka_unit_test(an_address_is_a_host_and_a_port),
         cmocka_unit_test(a_word_is_quoted_only_where_a_shell_would_see_more_in_it),
         cmocka_unit_test(a_shell_reads_back_what_was_quoted),
         cmocka_unit_test(a_text_that_does_not_fit_is_cut_with_its_quotes_closed),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "base/text.h"
 
 #define FIELD(member) .offset = offsetof(LaunchOptions, member)
 
@@ -197,10 +198,8 @@ static Status resolve_ranks(LaunchOptions *options, Error *err) {
     } else if (is_auto || strcmp(text, "cpu") == 0) {
         options->ranks = cores_usable();
     } else {
-        char *end;
-        errno = 0;
-        long number = strtol(text, &end, 10);
-        if (errno || *end || text[strspn(text, "0123456789")] || number < 1 || number > LAUNCH_MAX_RANKS)
+        long number;
+        if (*text_whole(&number, text) || number < 1 || number > LAUNCH_MAX_RANKS)
             return fail(err, STATUS_USAGE,
                         "--nproc-per-node %.60s: needs auto, cpu, gpu or a whole number from 1 to %d", text,
                         LAUNCH_MAX_RANKS);
@@ -214,11 +213,11 @@ static Status resolve_ranks(LaunchOptions *options, Error *err) {
 static Status resolve_nodes(LaunchOptions *options, Error *err) {
     enum { MOST = 65536 };
     const char *text = options->nnodes_text;
-    char *end, *last_end;
-    errno = 0;
-    long least = strtol(text, &end, 10), most = *end == ':' ? strtol(end + 1, &last_end, 10) : least;
-    if (*end == ':') end = last_end;
-    if (errno || *end || text[strspn(text, "0123456789:")] || least < 1 || most < least || most > MOST)
+    long least, most;
+    const char *end = text_whole(&least, text);
+    most = least;
+    if (*end == ':') end = text_whole(&most, end + 1);
+    if (*end || least < 1 || most < least || most > MOST)
         return fail(err, STATUS_USAGE, "--nnodes %.60s: needs a whole number from 1 to %d", text, MOST);
     if (least != most)
         return fail(err, STATUS_USAGE, "--nnodes %.60s: machines do not come and go; write --nnodes %ld", text, most);
@@ -228,7 +227,8 @@ static Status resolve_nodes(LaunchOptions *options, Error *err) {
 
 // --rdzv-endpoint into --master-addr and --master-port.
 static Status resolve_endpoint(LaunchOptions *options, Error *err) {
-    const char *backend = options->rdzv_backend, *endpoint = options->rdzv_endpoint, *colon = strrchr(endpoint, ':');
+    const char *backend = options->rdzv_backend, *endpoint = options->rdzv_endpoint, *port_text;
+    long port = 0; // 0 means any port; torchrun users write it for the default, which it becomes here
     if (strcmp(backend, "static") != 0 && strcmp(backend, "c10d") != 0)
         return fail(err, STATUS_USAGE,
                     "--rdzv-backend %.60s: is not here; write --nnodes N --node-rank K --master-addr HOST", backend);
@@ -237,16 +237,10 @@ static Status resolve_endpoint(LaunchOptions *options, Error *err) {
     if (options->master_addr[0] || options->master_port)
         return fail(err, STATUS_USAGE,
                     "--rdzv-endpoint %.60s: says the same as --master-addr and --master-port; give one", endpoint);
-    if (colon) {
-        char *end;
-        long port = strtol(colon + 1, &end, 10);
-        if (end == colon + 1 || *end || port < 0 || port > 65535)
-            return fail(err, STATUS_USAGE, "--rdzv-endpoint %.60s: needs HOST:PORT", endpoint);
-        // 0 means any port; torchrun users write it for the default, which it becomes here
-        options->master_port = (int)port;
-    }
-    snprintf(options->master_addr, sizeof options->master_addr, "%.*s",
-             colon ? (int)(colon - endpoint) : (int)strlen(endpoint), endpoint);
+    if (!text_split_address(options->master_addr, sizeof options->master_addr, &port_text, endpoint) ||
+        (port_text && *text_whole(&port, port_text)) || port < 0 || port > 65535)
+        return fail(err, STATUS_USAGE, "--rdzv-endpoint %.60s: needs HOST:PORT", endpoint);
+    options->master_port = (int)port;
     return STATUS_OK;
 }
 
@@ -279,9 +273,9 @@ static Status resolve_filter(LaunchOptions *options, Error *err) {
     const char *text = options->local_ranks_filter;
     memset(options->hidden, text[0] != '\0', sizeof options->hidden);
     for (const char *next = text; *next;) {
-        char *end;
-        long rank = strtol(next, &end, 10);
-        if (*next < '0' || *next > '9' || (*end && (*end != ',' || !end[1])))
+        long rank;
+        const char *end = text_whole(&rank, next);
+        if (rank < 0 || (*end && (*end != ',' || !end[1])))
             return fail(err, STATUS_USAGE, "--local-ranks-filter %.60s: needs local ranks such as 0,2", text);
         if (rank >= options->ranks)
             return fail(err, STATUS_USAGE,
@@ -301,9 +295,9 @@ static Status resolve_streams(uint8_t streams[LAUNCH_MAX_RANKS], const char *tex
         return STATUS_OK;
     }
     for (const char *next = text; *next;) {
-        char *colon;
-        long rank = strtol(next, &colon, 10);
-        bool good = *next >= '0' && *next <= '9' && *colon == ':' && colon[1] >= '0' && colon[1] <= '3';
+        long rank;
+        const char *colon = text_whole(&rank, next);
+        const bool good = rank >= 0 && *colon == ':' && colon[1] >= '0' && colon[1] <= '3';
         if (!good || (colon[2] && (colon[2] != ',' || !colon[3])))
             return fail(err, STATUS_USAGE,
                         "--%s %.60s: needs 0 to 3 (1 stdout, 2 stderr, 3 both), or a list such as 0:3,1:2", name, text);
