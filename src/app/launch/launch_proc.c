@@ -43,7 +43,6 @@ static void read_text(char text[PROC_TEXT_BYTES], pid_t pid, const char *name) {
     FILE *file = fopen(path, "re");
     const size_t bytes = file ? fread(text, 1, PROC_TEXT_BYTES - 1, file) : 0;
     text[bytes] = '\0';
-    text[strcspn(text, "\n")] = *name == 'i' ? '\n' : '\0'; // io has several lines
     if (file) fclose(file);
 }
 
@@ -196,5 +195,6 @@ bool process_wait(ProcessWait *wait, pid_t pid) {
 void process_name(char name[PROCESS_NAME_BYTES], pid_t pid) {
     char text[PROC_TEXT_BYTES];
     read_text(text, pid, "comm");
+    text[strcspn(text, "\n")] = '\0';
     snprintf(name, PROCESS_NAME_BYTES, "%.16s", *text ? text : "?");
 }
