@@ -19,24 +19,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "launch_port.h"
 #include "shm/group/group_transport.h"
 
-enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
+enum { LINE_BYTES = 512, STRANGERS = 16 };
 
 static const double goodbye_seconds = 5; // from the answer until the guests have closed
 static const double notice_seconds = 5;  // until the user is told that this launcher waits
 static const double silence_seconds = 3; // until a guest must have sent its line
 
-// How a launcher was started.
-typedef struct Hello {
-    int node, nodes, ranks;
-} Hello;
-
 typedef struct Guest {
-    int fd; // owned; -1: none
-    Hello hello;
-    bool is_known; // its hello is complete
+    int fd;                 // owned; -1: none
+    bool is_known;          // its line is complete
+    int node, nodes, ranks; // how it was started
     uint64_t came_nanoseconds;
     size_t used;
     char line[LINE_BYTES];
@@ -48,18 +44,27 @@ typedef struct Meeting {
     const LaunchOptions *options;
     uint64_t begin_nanoseconds;
     bool is_told; // the user was told that this launcher waits
+    Owned owned;
+    int room;             // of node 0: the launchers that must come, and places for strangers; of other nodes: 0
+    Guest *guests;        // (room)
+    struct pollfd *polls; // (2 + room): the signals, one more descriptor, the guests
 } Meeting;
 
 static double seconds_left(const Meeting *meeting) {
     return meeting->options->meet_seconds - clock_seconds_since(meeting->begin_nanoseconds);
 }
 
-// Waits until one of polls (count) is readable or writable, or for this many milliseconds. polls[0] is for signals; one
-// that asks for an end is counted in group->requests.
-static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int milliseconds, Error *err) {
+// Waits until a guest sends, or fd (-1: none) is ready for these events, at most a tenth of a second. polls[1] says
+// whether fd is ready, polls[2 + i] whether guest i sends. A signal that asks for an end is counted in group->requests.
+static Status wait_for(Meeting *meeting, int fd, short events, Error *err) {
+    enum { MILLISECONDS = 100 };
     LaunchGroup *group = meeting->group;
+    struct pollfd *polls = meeting->polls;
     polls[0] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
-    if (poll(polls, count, milliseconds) < 0 && errno != EINTR)
+    polls[1] = (struct pollfd){.fd = fd, .events = events};
+    for (int i = 0; i < meeting->room; i++)
+        polls[2 + i] = (struct pollfd){.fd = meeting->guests[i].fd, .events = POLLIN};
+    if (poll(polls, 2 + (nfds_t)meeting->room, MILLISECONDS) < 0 && errno != EINTR)
         return fail_errno(err, STATUS_OS, "cannot wait for the other launchers");
     struct signalfd_siginfo info;
     while (polls[0].revents && read(group->signal_fd, &info, sizeof info) == sizeof info) {
@@ -103,22 +108,22 @@ static void dismiss(Guest *guest) {
 }
 
 // Returns a free place, or the place of the stranger that has been silent longest: a launcher sends its line at once.
-static Guest *place_for(Guest *guests, int room) {
+static Guest *place_for(const Meeting *meeting) {
     Guest *place = NULL;
-    for (int i = 0; i < room; i++) {
-        if (guests[i].fd < 0) return &guests[i];
-        if (!guests[i].is_known && (!place || guests[i].came_nanoseconds < place->came_nanoseconds)) place = &guests[i];
+    for (Guest *guest = meeting->guests; guest < meeting->guests + meeting->room; guest++) {
+        if (guest->fd < 0) return guest;
+        if (!guest->is_known && (!place || guest->came_nanoseconds < place->came_nanoseconds)) place = guest;
     }
     return place; // never NULL: there are more places than launchers
 }
 
-static void welcome(Guest *guests, int room, int listener) {
+static void welcome(const Meeting *meeting, int listener) {
     static const char mapped[] = "::ffff:"; // prefix of an IPv4 address
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
     const int fd = accept4(listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
-    Guest *guest = place_for(guests, room);
+    Guest *guest = place_for(meeting);
     if (guest->fd >= 0) dismiss(guest);
     *guest = (Guest){.fd = fd, .came_nanoseconds = clock_nanoseconds()};
     char *address = guest->address;
@@ -138,12 +143,11 @@ static void hear(Guest *guest) {
     }
     guest->used += (size_t)got;
     guest->line[guest->used] = '\0';
-    Hello *hello = &guest->hello;
     int end = 0;
     const char *newline = strchr(guest->line, '\n');
     if (!newline && guest->used < LINE_BYTES - 1) return;
-    if (sscanf(guest->line, "sounder launch: node %9d of %9d with %9d ranks%n", &hello->node, &hello->nodes,
-               &hello->ranks, &end) == 3 &&
+    if (sscanf(guest->line, "sounder launch: node %9d of %9d with %9d ranks%n", &guest->node, &guest->nodes,
+               &guest->ranks, &end) == 3 &&
         newline == guest->line + end)
         guest->is_known = true;
     else
@@ -151,78 +155,67 @@ static void hear(Guest *guest) {
 }
 
 // Checks that a guest was started like node 0, with a node number of its own.
-static Status compare(const Guest *guest, const Guest *guests, int room, const LaunchOptions *options, Error *err) {
-    const Hello *hello = &guest->hello;
-    if (hello->nodes != options->nnodes || hello->ranks != options->ranks)
+static Status compare(const Meeting *meeting, const Guest *guest, Error *err) {
+    const LaunchOptions *options = meeting->options;
+    if (guest->nodes != options->nnodes || guest->ranks != options->ranks)
         return fail(err, STATUS_USAGE,
                     "node 0 was started with --nnodes %d --nproc-per-node %d, but node %d (%s) with --nnodes %d "
                     "--nproc-per-node %d; give all the same",
-                    options->nnodes, options->ranks, hello->node, guest->address, hello->nodes, hello->ranks);
-    if (hello->node < 1 || hello->node >= options->nnodes)
-        return fail(err, STATUS_USAGE, "--node-rank %d (%s): another one is needed, from 0 to %d", hello->node,
+                    options->nnodes, options->ranks, guest->node, guest->address, guest->nodes, guest->ranks);
+    if (guest->node < 1 || guest->node >= options->nnodes)
+        return fail(err, STATUS_USAGE, "--node-rank %d (%s): another one is needed, from 0 to %d", guest->node,
                     guest->address, options->nnodes - 1);
-    for (int i = 0; i < room; i++)
-        if (guests[i].is_known && &guests[i] != guest && guests[i].hello.node == hello->node)
+    for (int i = 0; i < meeting->room; i++) {
+        const Guest *other = &meeting->guests[i];
+        if (other->is_known && other != guest && other->node == guest->node)
             return fail(err, STATUS_USAGE,
-                        "--node-rank %d: two launchers were started with it (%s and %s); number them", hello->node,
-                        guests[i].address, guest->address);
+                        "--node-rank %d: two launchers were started with it (%s and %s); number them", guest->node,
+                        other->address, guest->address);
+    }
     return STATUS_OK;
 }
 
-static void answer(const Guest *guest, Status status, const char *sentence) {
+static void answer_all(const Meeting *meeting, Status status, const char *sentence) {
     char text[ERROR_MESSAGE_BYTES + 16];
     const int bytes = snprintf(text, sizeof text, "%d %s\n", (int)status, sentence);
-    if (guest->fd >= 0) send(guest->fd, text, (size_t)bytes, MSG_NOSIGNAL); // a guest that has left needs no answer
+    for (int i = 0; i < meeting->room; i++)
+        if (meeting->guests[i].fd >= 0) send(meeting->guests[i].fd, text, (size_t)bytes, MSG_NOSIGNAL);
 }
 
-static void answer_all(const Meeting *meeting, const Guest *guests, int room, Status status, const Error *err) {
-    for (int i = 0; i < room; i++)
-        if (status != STATUS_OK)
-            answer(&guests[i], status, err->message);
-        else if (meeting->group->requests.count)
-            answer(&guests[i], STATUS_CANCELLED, "the launcher of node 0 was stopped by a signal; start all anew");
-        else
-            answer(&guests[i], STATUS_OK, "go");
-}
-
-static int known_of(const Guest *guests, int room) {
+static int count_known(const Meeting *meeting) {
     int known = 0;
-    for (int i = 0; i < room; i++)
-        known += guests[i].is_known;
+    for (int i = 0; i < meeting->room; i++)
+        known += meeting->guests[i].is_known;
     return known;
 }
 
 // Reads whatever the guests still send, even from those whose line was not complete: closing a connection with unread
 // bytes would reset it and lose the answer.
-static void hear_out(Guest *guests, int room) {
+static void hear_out(const Meeting *meeting) {
     char rest[LINE_BYTES];
-    for (int i = 0; i < room; i++) {
+    for (Guest *guest = meeting->guests; guest < meeting->guests + meeting->room; guest++) {
         ssize_t got = 1;
-        while (guests[i].fd >= 0 && got > 0)
-            got = recv(guests[i].fd, rest, sizeof rest, 0);
-        if (guests[i].fd >= 0 && (got == 0 || (errno != EAGAIN && errno != EINTR))) dismiss(&guests[i]);
+        while (guest->fd >= 0 && got > 0)
+            got = recv(guest->fd, rest, sizeof rest, 0);
+        if (guest->fd >= 0 && (got == 0 || (errno != EAGAIN && errno != EINTR))) dismiss(guest);
     }
 }
 
 // After the answers, waits until the guests have closed: then the port is free.
-static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *polls, Error *err) {
+static void part(Meeting *meeting) {
     const uint64_t begin = clock_nanoseconds();
-    hear_out(guests, room);
-    while (known_of(guests, room) > 0 && clock_seconds_since(begin) < goodbye_seconds) {
-        for (int i = 0; i < room; i++)
-            polls[1 + i] = (struct pollfd){.fd = guests[i].is_known ? guests[i].fd : -1, .events = POLLIN};
-        TRY(wait_for(meeting, polls, 1 + (size_t)room, LATER_MILLISECONDS, err));
-        hear_out(guests, room);
-    }
-    return STATUS_OK;
+    do
+        hear_out(meeting);
+    while (count_known(meeting) > 0 && clock_seconds_since(begin) < goodbye_seconds &&
+           wait_for(meeting, -1, 0, NULL) == STATUS_OK);
 }
 
-static Status refuse_absence(const Meeting *meeting, const Guest *guests, int room, Error *err) {
+static Status refuse_absence(const Meeting *meeting, Error *err) {
     int absent = 1;
     if (!meeting->is_told) warn_of_address(meeting);
     launch_group_flush(meeting->group, NULL);
-    for (int i = 0; i < room; i++)
-        if (guests[i].is_known && guests[i].hello.node == absent) absent++, i = -1;
+    for (int i = 0; i < meeting->room; i++)
+        if (meeting->guests[i].is_known && meeting->guests[i].node == absent) absent++, i = -1;
     return fail(
         err, STATUS_TIMEOUT,
         "--nnodes %d: node %d has not come within %g s; start `sounder launch --nnodes %d --node-rank %d` there, or "
@@ -230,46 +223,44 @@ static Status refuse_absence(const Meeting *meeting, const Guest *guests, int ro
         meeting->options->nnodes, absent, meeting->options->meet_seconds, meeting->options->nnodes, absent);
 }
 
-static Status gather(Meeting *meeting, Guest *guests, int room, int listener, struct pollfd *polls, Error *err) {
-    const LaunchOptions *options = meeting->options;
-    while (known_of(guests, room) < options->nnodes - 1 && !meeting->group->requests.count) {
-        for (int i = 0; i < room; i++)
-            polls[1 + i] = (struct pollfd){.fd = guests[i].fd, .events = POLLIN};
-        polls[1 + room] = (struct pollfd){.fd = listener, .events = POLLIN};
-        TRY(wait_for(meeting, polls, 2 + (size_t)room, LATER_MILLISECONDS, err));
-        for (int i = 0; i < room; i++) {
-            Guest *guest = &guests[i];
-            if (guest->fd < 0 || (guest->is_known && !polls[1 + i].revents)) continue;
-            if (polls[1 + i].revents) hear(guest);
-            if (guest->is_known) TRY(compare(guest, guests, room, options, err));
+static Status gather(Meeting *meeting, int listener, Error *err) {
+    while (count_known(meeting) < meeting->options->nnodes - 1 && !meeting->group->requests.count) {
+        TRY(wait_for(meeting, listener, POLLIN, err));
+        for (int i = 0; i < meeting->room; i++) {
+            Guest *guest = &meeting->guests[i];
+            const bool has_sent = meeting->polls[2 + i].revents;
+            if (guest->fd < 0 || (guest->is_known && !has_sent)) continue;
+            if (has_sent) hear(guest);
+            if (guest->is_known) TRY(compare(meeting, guest, err));
             if (guest->fd >= 0 && !guest->is_known && clock_seconds_since(guest->came_nanoseconds) > silence_seconds)
                 dismiss(guest);
         }
         // last, so that a guest which has spoken keeps its place
-        if (polls[1 + room].revents) welcome(guests, room, listener);
+        if (meeting->polls[1].revents) welcome(meeting, listener);
         tell_wait(meeting, "the launchers of the other nodes");
-        if (seconds_left(meeting) <= 0) return refuse_absence(meeting, guests, room, err);
+        if (seconds_left(meeting) <= 0) return refuse_absence(meeting, err);
     }
     return STATUS_OK;
 }
 
 static Status wait_for_others(Meeting *meeting, Error *err) {
-    const int room = meeting->options->nnodes - 1 + STRANGERS;
-    int listener = -1;
-    Guest *guests = calloc((size_t)room, sizeof *guests);
-    struct pollfd *polls = calloc((size_t)room + 2, sizeof *polls);
-    Status status = guests && polls ? STATUS_OK : fail(err, STATUS_OS, "no memory to meet %d launchers", room);
-    for (int i = 0; guests && i < room; i++)
-        guests[i].fd = -1;
-    if (status == STATUS_OK) status = launch_port_open(&listener, meeting->options, err);
-    if (status == STATUS_OK) status = gather(meeting, guests, room, listener, polls, err);
-    if (listener >= 0) answer_all(meeting, guests, room, status, err);
-    if (listener >= 0) part(meeting, guests, room, polls, status == STATUS_OK ? err : NULL);
-    for (int i = 0; guests && i < room; i++)
-        if (guests[i].fd >= 0) close(guests[i].fd);
+    int listener;
+    for (int i = 0; i < meeting->room; i++)
+        meeting->guests[i].fd = -1;
+    Status status = launch_port_open(&listener, meeting->options, err);
+    if (status == STATUS_OK) {
+        status = gather(meeting, listener, err);
+        if (status != STATUS_OK)
+            answer_all(meeting, status, err->message);
+        else if (meeting->group->requests.count)
+            answer_all(meeting, STATUS_CANCELLED, "the launcher of node 0 was stopped by a signal; start all again");
+        else
+            answer_all(meeting, STATUS_OK, "go");
+        part(meeting);
+    }
+    for (int i = 0; i < meeting->room; i++)
+        if (meeting->guests[i].fd >= 0) close(meeting->guests[i].fd);
     if (listener >= 0) close(listener);
-    free(polls);
-    free(guests);
     return status;
 }
 
@@ -277,16 +268,17 @@ static Status wait_for_others(Meeting *meeting, Error *err) {
 
 // *fd: -1 if nothing listens there yet.
 static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *place, Error *err) {
-    struct pollfd polls[2];
     *fd = socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0) return errno == EAFNOSUPPORT ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot open a connection");
     bool is_there = connect(*fd, place->ai_addr, place->ai_addrlen) == 0;
     if (!is_there && errno == EINPROGRESS) {
         int reason = ETIMEDOUT;
         socklen_t bytes = sizeof reason;
-        polls[1] = (struct pollfd){.fd = *fd, .events = POLLOUT};
-        TRY(wait_for(meeting, polls, 2, 10 * LATER_MILLISECONDS, err));
-        if (polls[1].revents) getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &bytes);
+        int waits = 10; // a second
+        do
+            TRY(wait_for(meeting, *fd, POLLOUT, err));
+        while (!meeting->polls[1].revents && --waits > 0);
+        if (meeting->polls[1].revents) getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &bytes);
         is_there = reason == 0;
     }
     if (is_there) return STATUS_OK;
@@ -307,16 +299,14 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     const LaunchOptions *options = meeting->options;
     char line[ERROR_MESSAGE_BYTES + 1];
     size_t used = 0;
-    struct pollfd polls[2];
     const int bytes = snprintf(line, sizeof line, "sounder launch: node %d of %d with %d ranks\n", options->node_rank,
                                options->nnodes, options->ranks);
     *is_answered = false;
     if (send(fd, line, (size_t)bytes, MSG_NOSIGNAL) != bytes) return STATUS_OK;
     while (!meeting->group->requests.count && seconds_left(meeting) > 0) {
-        polls[1] = (struct pollfd){.fd = fd, .events = POLLIN};
-        TRY(wait_for(meeting, polls, 2, LATER_MILLISECONDS, err));
+        TRY(wait_for(meeting, fd, POLLIN, err));
         tell_wait(meeting, "the launchers of all nodes");
-        if (!polls[1].revents) continue;
+        if (!meeting->polls[1].revents) continue;
         const ssize_t got = recv(fd, line + used, sizeof line - 1 - used, 0);
         if (got <= 0) return STATUS_OK;
         used += (size_t)got;
@@ -342,7 +332,6 @@ static bool is_for_later(int reason) {
 static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) {
     const LaunchOptions *options = meeting->options;
     char port[16];
-    struct pollfd polls[1];
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     snprintf(port, sizeof port, "%d", options->master_port);
     *place = NULL;
@@ -357,7 +346,7 @@ static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) 
                         "--master-addr %.200s: %s (asked for %g s: --meet-seconds); give the name or address of node 0",
                         options->master_addr, gai_strerror(reason), options->meet_seconds);
         tell_wait(meeting, "node 0, whose name is not known yet,");
-        TRY(wait_for(meeting, polls, 1, LATER_MILLISECONDS, err));
+        TRY(wait_for(meeting, -1, 0, err));
     }
     return STATUS_OK;
 }
@@ -374,13 +363,12 @@ static Status report_to_first(Meeting *meeting, Error *err) {
     while (status == STATUS_OK && !is_answered && !meeting->group->requests.count && silences < MOST_SILENCES &&
            seconds_left(meeting) > 0) {
         int fd;
-        struct pollfd polls[1];
         status = try_to_connect(&fd, meeting, place, err);
         if (status == STATUS_OK && fd >= 0) status = ask(&is_answered, meeting, fd, err);
         if (fd >= 0) close(fd), silences++;
         place = place->ai_next ? place->ai_next : places;
         tell_wait(meeting, "the launcher of node 0");
-        if (status == STATUS_OK && !is_answered) status = wait_for(meeting, polls, 1, LATER_MILLISECONDS, err);
+        if (status == STATUS_OK && !is_answered) status = wait_for(meeting, -1, 0, err);
     }
     if (places) freeaddrinfo(places);
     if (status != STATUS_OK || is_answered || meeting->group->requests.count) return status;
@@ -399,5 +387,13 @@ Status launch_group_meet(LaunchGroup *group, const LaunchOptions *options, Error
     Meeting meeting = {.group = group, .options = options, .begin_nanoseconds = clock_nanoseconds()};
     group->has_met = options->nnodes > 1 && options->meet_seconds > 0;
     if (!group->has_met) return STATUS_OK;
-    return options->node_rank == 0 ? wait_for_others(&meeting, err) : report_to_first(&meeting, err);
+    meeting.room = options->node_rank == 0 ? options->nnodes - 1 + STRANGERS : 0;
+    meeting.guests = own(&meeting.owned, (size_t)meeting.room, sizeof *meeting.guests);
+    meeting.polls = own(&meeting.owned, (size_t)meeting.room + 2, sizeof *meeting.polls);
+    Status status = meeting.owned.lacks_memory
+                        ? fail(err, STATUS_OS, "no memory to meet %d launchers", options->nnodes - 1)
+                    : options->node_rank == 0 ? wait_for_others(&meeting, err)
+                                              : report_to_first(&meeting, err);
+    owned_free(&meeting.owned);
+    return status;
 }
