@@ -3,7 +3,7 @@
 //   Status idx_open(Idx *idx, const char *path, Error *err) {
 //       if (rank > 4)
 //           return fail(err, STATUS_DATA, "%s: an IDX file of rank %d; at most 4 is read", path, rank);
-//       TRY(file_map(&idx->file, path, err));
+//       TRY(regular_file_open(&idx->file, path, err));
 //       return STATUS_OK;
 //   }
 //

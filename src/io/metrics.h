@@ -36,7 +36,7 @@ Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_do
 
 // The run's progress according to the file.
 typedef struct MetricsPast {
-    json_t *start;   // its last line if that is a "summary", owned; NULL: it is not
+    json_t *start;   // its last line "start", owned; NULL: there is none
     json_t *summary; // its last line if that is a "summary", owned; NULL: it is none
     uint32_t round;  // the highest round with a "round" line; 0: none
 } MetricsPast;

@@ -33,7 +33,6 @@ Status launch_port_open(int *listener, const LaunchOptions *options, Error *err)
 }
 
 // The process that holds the name; pid 0: it is gone, or in another PID namespace. false: it has just let go.
-// Returns -1 and sets errno on failure.
 static bool find_holder(struct ucred *holder, const struct sockaddr_un *address, socklen_t bytes) {
     *holder = (struct ucred){.uid = getuid()};
     socklen_t room = sizeof *holder;
