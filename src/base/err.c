@@ -16,14 +16,18 @@ void disarm_text(char *text) {
     }
 }
 
+static void write_sentence(Error *err, const char *format, va_list args) {
+    vsnprintf(err->message, sizeof err->message, format, args);
+    disarm_text(err->message);
+    err->sketch[0] = '\0';
+}
+
 Status fail(Error *err, Status status, const char *format, ...) {
     if (!err) return status;
     va_list args;
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    write_sentence(err, format, args);
     va_end(args);
-    disarm_text(err->message);
-    err->sketch[0] = '\0';
     return status;
 }
 
@@ -92,12 +96,10 @@ Status fail_errno(Error *err, Status status, const char *format, ...) {
     if (!err) return status;
     va_list args;
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    write_sentence(err, format, args);
     va_end(args);
-    disarm_text(err->message);
     size_t used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s%s", strerror(saved_errno), remedy_of(saved_errno));
-    err->sketch[0] = '\0';
     return status;
 }
 

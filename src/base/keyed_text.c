@@ -23,26 +23,24 @@ static int count_keys(const FormRow *row) {
     return count;
 }
 
-static int append(char *usage, int used, const char *format, const char *a, const char *b, const char *c) {
-    if (used >= FORM_USAGE_BYTES) return used;
-    return used + snprintf(usage + used, FORM_USAGE_BYTES - (size_t)used, format, a, b, c);
-}
-
 void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
-    int used = append(usage, 0, "%s%s%s", row->unnamed ? "" : row->name, "", "");
-    for (int k = row->leads ? 1 : 0; k < count_keys(row); k++) {
+    size_t used = (size_t)snprintf(usage, FORM_USAGE_BYTES, "%s", row->unnamed ? "" : row->name);
+    for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < FORM_USAGE_BYTES; k++) {
         const FormKey *key = &row->keys[k];
-        if (key->type == FORM_TEXT) {
-            used = append(usage, used, key->preset ? "[:%s]%s%s" : ":%s%s%s", key->name, "", "");
-            continue;
-        }
-        char choices[128] = "";
-        if (key->choices) snprintf(choices, sizeof choices, "%s", key->choices);
-        for (char *c = choices; *c; c++)
-            if (*c == ' ') *c = '|';
-        const char *value = key->choices ? choices : !key->preset || !*key->preset ? "X" : key->preset;
-        const char *format = key->preset ? " [%s=%s%s]" : " %s=%s%s";
-        used = append(usage, used, format + (used == 0), key->name, value, key->type == FORM_REALS ? ",..." : "");
+        const bool is_text = key->type == FORM_TEXT;
+        char part[256];
+        if (is_text)
+            snprintf(part, sizeof part, ":%s", key->name);
+        else
+            snprintf(part, sizeof part, "%s=%s%s", key->name,
+                     key->choices                  ? key->choices
+                     : key->preset && *key->preset ? key->preset
+                                                   : "X",
+                     key->type == FORM_REALS ? ",..." : "");
+        for (char *c = part; *c; c++)
+            if (*c == ' ') *c = '|'; // between choices
+        used += (size_t)snprintf(usage + used, FORM_USAGE_BYTES - used, "%s%s%s%s", used > 0 && !is_text ? " " : "",
+                                 key->preset ? "[" : "", part, key->preset ? "]" : "");
     }
 }
 
@@ -118,14 +116,16 @@ static bool read_value(double *number, const char *text, const FormKey *key) {
 }
 
 static Status refuse_value(const char *text, const FormRow *row, const FormKey *key, Error *err) {
-    const bool leads = row->leads && key == row->keys;
-    if (key->type == FORM_CHOICE)
-        return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs one of %s", row->name, key->name, text, key->choices);
+    char part[160];
+    if (row->leads && key == row->keys)
+        snprintf(part, sizeof part, "%.60s", text);
+    else
+        snprintf(part, sizeof part, "%s: %s=%.60s", row->name, key->name, text);
+    if (key->type == FORM_CHOICE) return fail(err, STATUS_USAGE, "%s: needs one of %s", part, key->choices);
     if (key->type == FORM_WORD) return fail(err, STATUS_USAGE, "%s: %s= needs a value", row->name, key->name);
     if (key->type == FORM_TEXT)
         return fail(err, STATUS_USAGE, "%s: needs a value; write %s:%s", row->name, row->name, key->name);
-    return fail(err, STATUS_USAGE, "%s%s%s%s%.60s: needs %s from %.15g to %.15g%s", leads ? "" : row->name,
-                leads ? "" : ": ", leads ? "" : key->name, leads ? "" : "=", text,
+    return fail(err, STATUS_USAGE, "%s: needs %s from %.15g to %.15g%s", part,
                 key->type == FORM_WHOLE ? "a whole number" : "a number", key->minimum, key->maximum,
                 key->type == FORM_REALS ? ", or several between commas" : "");
 }
