@@ -166,27 +166,20 @@ Status json_check(const JsonObject *object, const char *what, Error *err) {
 }
 
 // json_dumps returns a truncated text if memory runs out. json_dumpb cannot: it returns how many bytes the whole has.
-// Only a text that is longer than most lines is made twice.
 Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, const char *what, Error *err) {
-    enum { TEXT_BYTES = 1024 };
-    Status status = json_check(object, what, err);
-    size_t room = TEXT_BYTES;
     *text = NULL;
-    while (status == STATUS_OK) {
-        free(*text);
-        *text = malloc(room);
-        *bytes = *text ? json_dumpb(object->root, *text, room - 1, flags) : 0;
-        if (*bytes == 0) // without a text, too: jansson had no memory for its list of visited objects
+    Status status = json_check(object, what, err);
+    if (status == STATUS_OK) {
+        *bytes = json_dumpb(object->root, NULL, 0, flags); // 0: jansson had no memory for its list of visited objects
+        *text = *bytes > 0 ? malloc(*bytes + 1) : NULL;
+        if (*text && json_dumpb(object->root, *text, *bytes, flags) == *bytes) {
+            (*text)[*bytes] = '\0';
+        } else {
             status = fail(err, STATUS_OS, "%s: no memory for its text", what);
-        else if (*bytes < room)
-            break;
-        room = *bytes + 1;
-    }
-    if (status != STATUS_OK) {
-        free(*text);
-        *text = NULL;
+            free(*text);
+            *text = NULL;
+        }
     }
     json_drop(object);
-    if (*text) (*text)[*bytes] = '\0';
     return status;
 }

@@ -50,7 +50,7 @@ static Status check_header_length(size_t *header_bytes, const Safetensors *file,
         return fail(err, STATUS_DATA, "%s: truncated: ends at byte %zu, within its header of %" PRIu64 " bytes", path,
                     file->mapping_bytes, length);
     if (length == 0 || bytes[LENGTH_BYTES] != '{')
-        return fail(err, STATUS_DATA, "%s: the header at byte %d does not start with '{'", path, LENGTH_BYTES);
+        return fail(err, STATUS_DATA, "%s: the header at byte 8 does not start with '{'", path);
     *header_bytes = (size_t)length;
     return STATUS_OK;
 }
@@ -59,10 +59,9 @@ static Status read_type(TensorType *type, const json_t *value, const char *name,
     const char *text = json_string_value(value);
     for (*type = TENSOR_F32; text && *type < TENSOR_TYPES; (*type)++)
         if (strcmp(text, tensor_type_name(*type)) == 0) return STATUS_OK;
-    return fail(
-        err, STATUS_DATA,
-        "%s: the header at byte %d gives tensor %s the dtype %s; F32, F64, F16, BF16 and whole numbers are read", path,
-        LENGTH_BYTES, name, text ? text : "(none)");
+    return fail(err, STATUS_DATA,
+                "%s: the header at byte 8 gives tensor %s the dtype %s; F32, F64, F16, BF16 and whole numbers are read",
+                path, name, text ? text : "(none)");
 }
 
 // Returns a whole number from 0 on, or NOT_NATURAL for any other value.
@@ -76,25 +75,23 @@ static Status read_entry(TensorEntry *entry, const char *name, const json_t *val
     size_t name_bytes = strlen(name), needed;
     if (name_bytes == 0 || name_bytes >= sizeof entry->name)
         return fail(err, STATUS_DATA,
-                    "%s: the header at byte %d has a tensor name of %zu bytes (%.32s); 1 to %d are read", path,
-                    LENGTH_BYTES, name_bytes, name, SAFETENSORS_NAME_BYTES - 1);
+                    "%s: the header at byte 8 has a tensor name of %zu bytes (%.32s); 1 to %d are read", path,
+                    name_bytes, name, SAFETENSORS_NAME_BYTES - 1);
     memcpy(entry->name, name, name_bytes + 1);
     if (json_object_size(value) != 3 || !json_is_array(shape) || json_array_size(offsets) != 2)
-        return fail(err, STATUS_DATA,
-                    "%s: the header at byte %d gives tensor %s not just dtype, shape and data_offsets", path,
-                    LENGTH_BYTES, name);
+        return fail(err, STATUS_DATA, "%s: the header at byte 8 gives tensor %s not just dtype, shape and data_offsets",
+                    path, name);
     TRY(read_type(&entry->type, json_object_get(value, "dtype"), name, path, err));
     if (json_array_size(shape) > SAFETENSORS_MAX_RANK)
-        return fail(err, STATUS_DATA, "%s: the header at byte %d gives tensor %s the rank %zu; at most %d is read",
-                    path, LENGTH_BYTES, name, json_array_size(shape), SAFETENSORS_MAX_RANK);
+        return fail(err, STATUS_DATA, "%s: the header at byte 8 gives tensor %s the rank %zu; at most %d is read", path,
+                    name, json_array_size(shape), SAFETENSORS_MAX_RANK);
     entry->rank = (int)json_array_size(shape);
     for (int d = 0; d < entry->rank; d++)
         entry->shape[d] = natural(json_array_get(shape, (size_t)d));
     int64_t first = natural(json_array_get(offsets, 0)), end = natural(json_array_get(offsets, 1));
     if (!tensor_entry_size(&needed, entry) || first < 0 || end < first || (uint64_t)(end - first) != needed)
-        return fail(err, STATUS_DATA,
-                    "%s: the header at byte %d gives tensor %s a shape and data_offsets that disagree", path,
-                    LENGTH_BYTES, name);
+        return fail(err, STATUS_DATA, "%s: the header at byte 8 gives tensor %s a shape and data_offsets that disagree",
+                    path, name);
     entry->first_byte = (size_t)first;
     entry->bytes = needed;
     return STATUS_OK;
@@ -104,11 +101,10 @@ static Status read_notes(Safetensors *file, json_t *notes, const char *path, Err
     const char *key;
     json_t *value;
     if (!json_is_object(notes))
-        return fail(err, STATUS_DATA, "%s: __metadata__ in the header at byte %d is not an object", path, LENGTH_BYTES);
+        return fail(err, STATUS_DATA, "%s: __metadata__ in the header at byte 8 is not an object", path);
     json_object_foreach(notes, key, value) {
         if (!json_is_string(value))
-            return fail(err, STATUS_DATA, "%s: the note %.64s in the header at byte %d is not a string", path, key,
-                        LENGTH_BYTES);
+            return fail(err, STATUS_DATA, "%s: the note %.64s in the header at byte 8 is not a string", path, key);
     }
     file->notes = json_incref(notes);
     return STATUS_OK;
@@ -120,8 +116,8 @@ static Status read_entries(Safetensors *file, json_t *header, const char *path, 
     size_t count = json_object_size(header) - (notes != NULL);
     if (notes) TRY(read_notes(file, notes, path, err));
     if (count > SAFETENSORS_MAX_TENSORS)
-        return fail(err, STATUS_DATA, "%s: the header at byte %d has %zu tensors; at most %d are read", path,
-                    LENGTH_BYTES, count, SAFETENSORS_MAX_TENSORS);
+        return fail(err, STATUS_DATA, "%s: the header at byte 8 has %zu tensors; at most %d are read", path, count,
+                    SAFETENSORS_MAX_TENSORS);
     file->entries = calloc(count + 1, sizeof *file->entries); // + 1: calloc(0) may return NULL
     if (!file->entries) return fail(err, STATUS_OS, "%s: no memory for %zu tensors", path, count);
     json_object_foreach(header, key, value) {
