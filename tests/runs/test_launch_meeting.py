@@ -5,7 +5,7 @@ Usage: test_launch_meeting.py PATH_OF_SOUNDER [unittest arguments]
 import os, signal, socket, subprocess, sys, time, unittest
 
 from launches import DEADLINE, LaunchTest, free_port
-from runs import SOUNDER, wait_until
+from runs import SLOWED, SOUNDER, wait_until
 
 
 class Meeting(LaunchTest):
@@ -145,7 +145,7 @@ class Meeting(LaunchTest):
     def test_a_port_of_another_program_is_no_place_to_meet(self):
         with socket.create_server(("", self.port)) as other:
             self.end([self.node(0, "--nnodes", "2")], 69, rf"--master-port {self.port}: cannot be opened: Address already in use; give another to all launchers")
-            second = self.node(1, "--nnodes", "2", "--meet-seconds", "10")
+            second = self.node(1, "--nnodes", "2", "--meet-seconds", str(2 * SLOWED))
             other.settimeout(DEADLINE)
             connection, _ = other.accept()
             self.assertEqual(connection.recv(1000), b"sounder launch: node 1 of 2 with 1 ranks\n")
