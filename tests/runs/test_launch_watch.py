@@ -2,7 +2,7 @@
 
 Usage: test_launch_watch.py PATH_OF_SOUNDER PATH_OF_LATE_RANK [unittest arguments]
 """
-import os, re, shutil, signal, sys, time, unittest
+import os, re, shutil, signal, sys, unittest
 
 from launches import LaunchTest
 from runs import wait_until
@@ -67,10 +67,18 @@ class Watch(LaunchTest):
         process = self.start("-n", "2", *WATCH, "sh", "-c", 'sleep 60 & echo $! > pid$RANK; wait', cwd=self.folder.name)
         pids = [int(text) for text in self.read_files("pid0", "pid1")]
         os.kill(pids[1], signal.SIGSTOP)
-        time.sleep(2)
+        os.set_blocking(process.stderr.fileno(), False)
+        told = []
+
+        def is_told():
+            try:
+                told.append(os.read(process.stderr.fileno(), 65536).decode())
+            except BlockingIOError:
+                pass
+            return re.search(rf"watch: rank 1 \(pid {pids[1]}\) has neither run nor read for \d s: it is stopped, by SIGSTOP or SIGTSTP\n", "".join(told))
+        self.assertTrue(wait_until(is_told), told)
         os.kill(process.pid, signal.SIGTERM)
-        _, err = self.finish(process, 143)
-        self.assertRegex(err, rf"watch: rank 1 \(pid {pids[1]}\) has neither run nor read for \d s: it is stopped, by SIGSTOP or SIGTSTP")
+        self.finish(process, 143)
 
     def test_a_group_of_the_library_tells_which_call_is_missing(self):
         _, err = self.launch("-n", "3", *WATCH, "sh", "-c", f"{LATE_RANK} 2 3; exit $?")
