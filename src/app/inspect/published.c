@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 static const char *const measure_names[MEASURE_COUNT] = {
     [MEASURE_ACCURACY] = "accuracy",
@@ -25,7 +24,7 @@ const char *const measure_titles[MEASURE_COUNT] = {
 };
 
 typedef struct Reader {
-    yaml_document_t document;
+    yaml_document_t *document;
     const char *name;
     Error *err;
 } Reader;
@@ -36,7 +35,7 @@ static Status refuse(const Reader *reader, const yaml_node_t *node, const char *
 }
 
 static yaml_node_t *node_of(Reader *reader, int index) {
-    return yaml_document_get_node(&reader->document, index);
+    return yaml_document_get_node(reader->document, index);
 }
 
 static const char *text_of(const yaml_node_t *node) {
@@ -51,11 +50,9 @@ static yaml_node_t *member(Reader *reader, yaml_node_t *mapping, const char *key
     return NULL;
 }
 
-static Status copy_text(char **to, Reader *reader, const yaml_node_t *node) {
-    const char *text = text_of(node);
-    if (!text) return refuse(reader, node, "a text or a number is needed here");
-    *to = strdup(text);
-    return *to ? STATUS_OK : fail(reader->err, STATUS_OS, "no memory for the recipe %.200s", reader->name);
+static Status read_text(const char **text, const Reader *reader, const yaml_node_t *node) {
+    *text = text_of(node);
+    return *text ? STATUS_OK : refuse(reader, node, "a text or a number is needed here");
 }
 
 // Reads a number; "~" means none where none is required.
@@ -98,7 +95,7 @@ static Status read_options(Published *published, Reader *reader, const yaml_node
         const yaml_node_t *value = node_of(reader, pair->value);
         if (i == PUBLISHED_OPTIONS) return refuse(reader, node, "options: there are too many");
         TRY(read_option(&published->options[i], published, reader, node_of(reader, pair->key)));
-        TRY(copy_text(&published->values[i], reader, value));
+        TRY(read_text(&published->values[i], reader, value));
         published->option_count++;
         TRY(check_value(reader, published->options[i], published->values[i], value));
     }
@@ -125,7 +122,7 @@ static Status read_cell(Published *published, Reader *reader, const yaml_node_t 
     *cell = (PublishedCell){0};
     for (size_t i = 0; i < published->over_count; i++) {
         const yaml_node_t *value = node_of(reader, items[i]);
-        TRY(copy_text(&cell->values[i], reader, value));
+        TRY(read_text(&cell->values[i], reader, value));
         TRY(check_value(reader, published->over[i], cell->values[i], value));
     }
     TRY(read_number(&cell->figure, reader, node_of(reader, items[published->over_count]), true));
@@ -155,12 +152,12 @@ static Status read_measure(Published *published, Reader *reader, const yaml_node
 }
 
 static Status read_recipe(Published *published, Reader *reader) {
-    yaml_node_t *root = yaml_document_get_root_node(&reader->document);
+    yaml_node_t *root = yaml_document_get_root_node(reader->document);
     if (!root || root->type != YAML_MAPPING_NODE) return refuse(reader, root, "a recipe has title, options, cells");
-    TRY(copy_text(&published->title, reader, member(reader, root, "title")));
-    TRY(copy_text(&published->source, reader, member(reader, root, "source")));
+    TRY(read_text(&published->title, reader, member(reader, root, "title")));
+    TRY(read_text(&published->source, reader, member(reader, root, "source")));
     yaml_node_t *note = member(reader, root, "note"), *factor = member(reader, root, "times");
-    if (note) TRY(copy_text(&published->note, reader, note));
+    if (note) TRY(read_text(&published->note, reader, note));
     TRY(read_measure(published, reader, member(reader, root, "measure")));
     TRY(read_seeds(published, reader, member(reader, root, "seeds")));
     TRY(read_number(&published->minutes, reader, member(reader, root, "minutes"), false));
@@ -178,32 +175,23 @@ static Status read_recipe(Published *published, Reader *reader) {
 }
 
 Status published_parse(Published *published, const char *name, const char *text, Error *err) {
-    Reader reader = {.name = name, .err = err};
+    Reader reader = {.document = &published->document, .name = name, .err = err};
     yaml_parser_t parser;
     *published = (Published){.deviations = NAN, .factor = NAN};
     if (!yaml_parser_initialize(&parser)) return fail(err, STATUS_OS, "no memory for the recipe %.200s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
     Status status = STATUS_OK;
-    if (!yaml_parser_load(&parser, &reader.document))
+    if (!yaml_parser_load(&parser, reader.document))
         status = fail(err, STATUS_DATA, "recipe %.200s, line %zu: %s", name, parser.problem_mark.line + 1,
                       parser.problem ? parser.problem : "this is no YAML");
+    yaml_parser_delete(&parser);
     if (status == STATUS_OK) {
         status = read_recipe(published, &reader);
-        yaml_document_delete(&reader.document);
+        if (status != STATUS_OK) published_free(published);
     }
-    yaml_parser_delete(&parser);
-    if (status != STATUS_OK) published_free(published);
     return status;
 }
 
 void published_free(Published *published) {
-    for (size_t i = 0; i < published->option_count; i++)
-        free(published->values[i]);
-    for (size_t c = 0; c < published->cell_count; c++)
-        for (size_t i = 0; i < published->over_count; i++)
-            free(published->cells[c].values[i]);
-    free(published->title);
-    free(published->source);
-    free(published->note);
-    *published = (Published){0};
+    yaml_document_delete(&published->document);
 }

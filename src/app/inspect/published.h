@@ -15,6 +15,8 @@
 #ifndef SOUNDER_APP_INSPECT_PUBLISHED_H
 #define SOUNDER_APP_INSPECT_PUBLISHED_H
 
+#include <yaml.h>
+
 #include "app/options/option_table.h"
 #include "base/err.h"
 
@@ -33,21 +35,21 @@ typedef enum Measure {
 
 extern const char *const measure_titles[MEASURE_COUNT];
 
-// All texts are owned by the recipe.
 typedef struct PublishedCell {
-    char *values[PUBLISHED_OVER];
+    const char *values[PUBLISHED_OVER];
     double figure, deviation; // NaN: none published
 } PublishedCell;
 
 typedef struct Published {
-    char *title, *source, *note; // note: may be NULL
+    yaml_document_t document;          // owned; has all texts
+    const char *title, *source, *note; // note: may be NULL
     Measure measure;
     int first_seed, seeds; // seeds that exist
     double minutes;        // duration of one run
     double deviations;     // accepted distance in deviations; NaN: use factor
     double factor;         // accepted factor; NaN: use deviations
     const Option *options[PUBLISHED_OPTIONS];
-    char *values[PUBLISHED_OPTIONS];
+    const char *values[PUBLISHED_OPTIONS];
     size_t option_count;
     const Option *over[PUBLISHED_OVER];
     size_t over_count;
