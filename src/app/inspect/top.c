@@ -158,7 +158,7 @@ static const char *process_name(const TopState *state, const TopRank *rank) {
 }
 
 static void add_ranks(Page *page, const TopState *state) {
-    char memory[32], wait[32], speed[32], client[32];
+    char memory[32], wait[32], speed[32], client[32], cpu[32];
     const TopPhase *phase = &state->phase;
     if (state->ranks == 0) return;
     add_line(page, "%s", "");
@@ -171,14 +171,12 @@ static void add_ranks(Page *page, const TopState *state) {
         const TopRank *rank = &state->rank[i];
         snprintf(wait, sizeof wait, isnan(rank->waited_share) ? "-" : "%.1f%%", 100 * rank->waited_share);
         snprintf(speed, sizeof speed, isnan(rank->samples_per_second) ? "-" : "%.0f", rank->samples_per_second);
-        snprintf(memory, sizeof memory, rank->process ? "%.1f MB" : "-", (double)rank->private_bytes / 1e6);
         snprintf(client, sizeof client, "#%u", i < MAX_WORKERS ? phase->client[i] - 1 : 0);
-        if (rank->process)
-            add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %5.1f s  %s", i, process_name(state, rank), wait,
-                     rank->clients, speed, memory, rank->cpu_seconds,
-                     i < MAX_WORKERS && phase->client[i] ? client : "");
-        else
-            add_line(page, "%4d  %-6s %7s  %7u  %9s", i, process_name(state, rank), wait, rank->clients, speed);
+        snprintf(memory, sizeof memory, "%.1f MB", (double)rank->private_bytes / 1e6);
+        snprintf(cpu, sizeof cpu, "%.1f s", rank->cpu_seconds);
+        const bool is_there = rank->process, trains = is_there && i < MAX_WORKERS && phase->client[i];
+        add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %7s  %s", i, process_name(state, rank), wait, rank->clients,
+                 speed, is_there ? memory : "", is_there ? cpu : "", trains ? client : "");
     }
     if (state->nodes > 1)
         add_line(page, "%d other node%s  %12u", state->nodes - 1, state->nodes == 2 ? " " : "s", state->last.elsewhere);
