@@ -21,20 +21,17 @@ static Status add_value(SweepAxis *axis, const char *value, size_t length, Error
 
 // Expands "1..5" of whole numbers. *is_range: false if the text is no range.
 static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_t length, Error *err) {
-    char copy[64], *end;
-    *is_range = false;
+    char copy[64] = "";
+    unsigned long long first, last;
+    int end = 0;
     const bool is_whole = axis->option->type == OPTION_WHOLE || axis->option->type == OPTION_SEED;
-    if (!is_whole || length >= sizeof copy) return STATUS_OK;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    const char *dots = strstr(copy, "..");
-    if (!dots || !isdigit((unsigned char)copy[0]) || !isdigit((unsigned char)dots[2])) return STATUS_OK;
-    const unsigned long long first = strtoull(copy, &end, 10), last = strtoull(dots + 2, NULL, 10);
-    if (end != dots || dots[2 + strspn(dots + 2, "0123456789")]) return STATUS_OK;
+    if (length < sizeof copy) memcpy(copy, text, length);
+    *is_range = is_whole && !copy[strspn(copy, "0123456789.")] &&
+                sscanf(copy, "%llu..%llu%n", &first, &last, &end) == 2 && !copy[end];
+    if (!*is_range) return STATUS_OK;
     if (last < first || last - first >= SWEEP_MOST_RUNS)
         return fail(err, STATUS_USAGE, "--%s %s: needs a range that rises, of at most %d numbers, such as 1..5",
                     axis->option->name, copy, SWEEP_MOST_RUNS);
-    *is_range = true;
     for (unsigned long long i = 0; i <= last - first; i++) {
         snprintf(copy, sizeof copy, "%llu", first + i);
         TRY(add_value(axis, copy, strlen(copy), err));
