@@ -9,6 +9,7 @@
 #include "app/inspect/coalitions.h"
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
+#include "base/owned.h"
 #include "base/text.h"
 #include "fedavg/rules/world/client_list.h"
 
@@ -16,16 +17,16 @@ typedef struct Worth {
     LookOptions options;
     PastRun run;       // owned
     FigureKind figure; // accuracy or loss, on the test set
-    uint8_t *absent;   // owned, (clients): 1 for those that the run itself is without
-    uint32_t *players; // owned, (player_count): all others
+    uint8_t *absent;   // (clients): 1 for those that the run itself is without
+    uint32_t *players; // (player_count): all others
     size_t player_count;
+    Owned owned; // the two
     Coalitions coalitions;
 } Worth;
 
 static void free_worth(Worth *worth) {
     coalitions_free(&worth->coalitions);
-    free(worth->absent);
-    free(worth->players);
+    owned_free(&worth->owned);
     past_run_free(&worth->run);
 }
 
@@ -55,17 +56,14 @@ static Status choose_figure(Worth *worth, Error *err) {
 static Status find_players(Worth *worth, Error *err) {
     const Options *of = &worth->run.options;
     const uint32_t clients = (uint32_t)of->clients;
-    worth->absent = calloc(clients, 1);
-    worth->players = calloc(clients, sizeof *worth->players);
-    if (!worth->absent || !worth->players) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    uint8_t *new_clients = calloc(clients, 1);
-    if (!new_clients) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
+    worth->absent = own(&worth->owned, clients, 1);
+    worth->players = own(&worth->owned, clients, sizeof *worth->players);
+    uint8_t *new_clients = own(&worth->owned, clients, 1);
+    if (worth->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
     if (of->without[0]) client_list(worth->absent, of->without, clients);
-    const Status status = of->new_clients[0] ? options_choose_new(new_clients, of, err) : STATUS_OK;
+    if (of->new_clients[0]) TRY(options_choose_new(new_clients, of, err));
     for (uint32_t client = 0; client < clients; client++)
         if (!worth->absent[client] && !new_clients[client]) worth->players[worth->player_count++] = client;
-    free(new_clients);
-    TRY(status);
     if (worth->player_count < 2)
         return fail(err, STATUS_USAGE, "%.200s has %zu client; what one is worth shows beside others",
                     worth->options.folders[0], worth->player_count);
