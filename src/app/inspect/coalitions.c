@@ -7,6 +7,7 @@
 
 #include "app/inspect/look_options.h"
 #include "base/rng.h"
+#include "base/spread.h"
 #include "fedavg/rules/world/client_list.h"
 
 enum { ORDER_SEED = 1, MOST_EXACT = 13 };
@@ -129,7 +130,7 @@ static double exact_value(const Coalitions *plan, size_t player) {
 Share coalitions_share(const Coalitions *plan, size_t player) {
     const size_t count = plan->player_count;
     Share share = {.left_out = plan->all[0].value - plan->all[1 + player].value, .shapley = NAN, .error = NAN};
-    double sum = 0, squares = 0;
+    Spread marginals = {0};
     if (plan->is_exact) {
         share.shapley = exact_value(plan, player);
         share.error = 0;
@@ -141,13 +142,9 @@ Share coalitions_share(const Coalitions *plan, size_t player) {
         while (order[at] != player)
             at++;
         const double after = plan->all[at + 1 < count ? before[at + 1] : 0].value;
-        const double marginal = after - plan->all[before[at]].value;
-        sum += marginal;
-        squares += marginal * marginal;
+        spread_add(&marginals, after - plan->all[before[at]].value);
     }
-    if (plan->samples == 0) return share;
-    const double samples = (double)plan->samples;
-    share.shapley = sum / samples;
-    if (plan->samples > 1) share.error = sqrt(fmax(0, squares - sum * share.shapley) / (samples - 1) / samples);
+    if (plan->samples > 0) share.shapley = marginals.mean;
+    share.error = spread_deviation(&marginals) / sqrt((double)plan->samples);
     return share;
 }

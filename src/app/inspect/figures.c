@@ -13,6 +13,7 @@
 #include "app/inspect/heat.h"
 #include "app/inspect/svg.h"
 #include "app/options/run_figure.h"
+#include "base/spread.h"
 #include "base/text_stream.h"
 #include "io/durable.h"
 
@@ -85,17 +86,14 @@ static size_t collect_samples(Sample *samples, const json_t *runs, const char *g
 static size_t average(CurvePoint *points, const Sample *samples, size_t count, double scale) {
     size_t averaged = 0;
     for (size_t first = 0, next; first < count; first = next) {
-        double sum = 0, squares = 0, places = 0;
+        Spread x = {0}, y = {0};
         for (next = first; next < count && samples[next].round == samples[first].round; next++) {
-            sum += samples[next].y;
-            places += samples[next].x;
+            spread_add(&x, samples[next].x);
+            spread_add(&y, samples[next].y);
         }
-        const double number = (double)(next - first), mean = sum / number;
-        for (size_t i = first; i < next; i++)
-            squares += (samples[i].y - mean) * (samples[i].y - mean);
-        const double deviation = number > 1 ? sqrt(squares / (number - 1)) : NAN;
+        const double deviation = spread_deviation(&y);
         points[averaged++] =
-            (CurvePoint){places / number, scale * mean, scale * (mean - deviation), scale * (mean + deviation)};
+            (CurvePoint){x.mean, scale * y.mean, scale * (y.mean - deviation), scale * (y.mean + deviation)};
     }
     return averaged;
 }

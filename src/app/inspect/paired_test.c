@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/spread.h"
+
 // Returns the probability that |T| <= t: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4.
 static double student_within(double t, size_t freedom) {
     const double angle = atan(t / sqrt((double)freedom)), cosine = cos(angle);
@@ -56,18 +58,16 @@ static size_t pairs_to_add(double effect, size_t count) {
 }
 
 void paired_test(PairedTest *test, const double *differences, size_t count) {
-    double sum = 0, squares = 0;
+    Spread spread = {0};
     size_t above = 0, below = 0;
     assert(count >= PAIRED_TEST_LEAST && count <= PAIRED_TEST_MOST);
     for (size_t i = 0; i < count; i++) {
-        sum += differences[i];
+        spread_add(&spread, differences[i]);
         above += differences[i] > 0;
         below += differences[i] < 0;
     }
-    test->mean = sum / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += (differences[i] - test->mean) * (differences[i] - test->mean);
-    test->deviation = sqrt(squares / (double)(count - 1));
+    test->mean = spread.mean;
+    test->deviation = spread_deviation(&spread);
     const double reach = student_quantile(0.975, count - 1) * test->deviation / sqrt((double)count);
     test->low = test->mean - reach;
     test->high = test->mean + reach;

@@ -11,6 +11,7 @@
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
 #include "base/file.h"
+#include "base/spread.h"
 
 // The files of tools/recipes, which the build compiles into the program, each with a terminator.
 #define RECIPE_LIST(X) X(a1) X(a1_attacks) X(a1_backdoor) X(a1_fedper) X(a2) X(m1) X(m3) X(m4) X(m6) X(s1) X(s3) X(s4)
@@ -112,36 +113,24 @@ static double figure_of(const PastRun *run, Measure measure) {
     return NAN;
 }
 
-// Statistics of a figure over the finished runs.
-typedef struct Ours {
-    int runs;
-    double mean, deviation; // NaN for a single run
-} Ours;
-
-// jobs: the cell's, one per seed.
-static Ours measure_cell(const Job *jobs, int seeds, Measure measure) {
-    double sum = 0, squares = 0;
-    Ours ours = {.mean = NAN, .deviation = NAN};
+// Summarizes a figure over the finished runs of a cell. jobs: one per seed.
+static Spread measure_cell(const Job *jobs, int seeds, Measure measure) {
+    Spread ours = {0};
     for (int s = 0; s < seeds; s++) {
         PastRun run;
         if (!sweep_job_read(&run, &jobs[s])) continue;
         const double figure = figure_of(&run, measure);
         past_run_free(&run);
-        if (isnan(figure)) continue;
-        ours.runs++;
-        sum += figure;
-        squares += figure * figure;
+        if (!isnan(figure)) spread_add(&ours, figure);
     }
-    if (ours.runs > 0) ours.mean = sum / ours.runs;
-    if (ours.runs > 1) ours.deviation = sqrt(fmax(0, squares - sum * ours.mean) / (ours.runs - 1));
     return ours;
 }
 
 // The mean of few runs scatters, too, so the band is the one of a difference of means.
 static void judge(char *verdict, size_t bytes, const Published *published, const PublishedCell *cell,
-                  const Ours *ours) {
+                  const Spread *ours) {
     verdict[0] = '\0';
-    if (ours->runs == 0 || isnan(cell->figure)) return;
+    if (ours->count == 0 || isnan(cell->figure)) return;
     const char *side = ours->mean > cell->figure ? "above" : "below";
     if (published->measure == MEASURE_SECONDS) {
         const bool less = ours->mean < cell->figure;
@@ -151,7 +140,8 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
         const double times = fmax(ours->mean / cell->figure, cell->figure / ours->mean);
         snprintf(verdict, bytes, times <= published->factor ? "within" : "%s: %.1f times", side, times);
     } else if (!isnan(cell->deviation)) {
-        const double deviations = fabs(ours->mean - cell->figure) / (cell->deviation * sqrt(1 + 1.0 / ours->runs));
+        const double deviations =
+            fabs(ours->mean - cell->figure) / (cell->deviation * sqrt(1 + 1.0 / (double)ours->count));
         snprintf(verdict, bytes, deviations <= published->deviations ? "within" : "%s: %.1f deviations", side,
                  deviations);
     }
@@ -169,7 +159,7 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     int within = 0, judged = 0;
     for (size_t c = 0; c < published->cell_count; c++) {
         const PublishedCell *cell = &published->cells[c];
-        const Ours ours = measure_cell(jobs + c * (size_t)options->seeds, options->seeds, published->measure);
+        const Spread ours = measure_cell(jobs + c * (size_t)options->seeds, options->seeds, published->measure);
         char verdict[64];
         judge(verdict, sizeof verdict, published, cell, &ours);
         judged += *verdict && published->measure != MEASURE_SECONDS;
@@ -178,8 +168,8 @@ static Status print_figures(const Job *jobs, const Published *published, const L
         for (size_t i = 0; i < published->over_count; i++)
             table_put_text(&table, i, cell->values[i]);
         if (!isnan(cell->figure)) table_put_spread(&table, theirs, cell->figure, cell->deviation);
-        if (ours.runs > 0) table_put_spread(&table, own, ours.mean, ours.deviation);
-        table_put_number(&table, runs, ours.runs);
+        if (ours.count > 0) table_put_spread(&table, own, ours.mean, spread_deviation(&ours));
+        table_put_number(&table, runs, (double)ours.count);
         table_put_text(&table, verdicts, verdict);
     }
     table_drop_empty(&table);

@@ -12,6 +12,7 @@
 #include "app/inspect/run_clients.h"
 #include "app/inspect/run_columns.h"
 #include "app/inspect/runs.h"
+#include "base/spread.h"
 
 // A line a run --------------------------------------------------------------------------------------------------------
 
@@ -45,36 +46,24 @@ static int compare_runs(const void *a, const void *b, void *by) {
     return order ? order : strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
-// Computes mean and sample standard deviation (n - 1) of the known values and returns how many are known. NaN: unknown.
-// Equal values give exactly that mean and deviation 0, which rounding would turn into 1e-14.
-static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, const RunColumn *column) {
-    double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
-    int known = 0;
+// Summarizes the known values.
+static Spread spread_of(const PastRun *runs, size_t count, const RunColumn *column) {
+    Spread spread = {0};
     for (size_t i = 0; i < count; i++) {
         const double value = run_column_value(column, &runs[i]);
-        if (isnan(value)) continue;
-        sum += value;
-        known++;
-        least = fmin(least, value);
-        most = fmax(most, value);
+        if (!isnan(value)) spread_add(&spread, value);
     }
-    *mean = known > 0 ? least < most ? sum / known : least : NAN;
-    for (size_t i = 0; i < count; i++) {
-        const double value = run_column_value(column, &runs[i]);
-        if (!isnan(value)) squares += (value - *mean) * (value - *mean);
-    }
-    *deviation = known > 1 ? sqrt(squares / (known - 1)) : NAN;
-    return known;
+    return spread;
 }
 
 static void put_group(Table *table, const RunColumns *columns, size_t reached, const PastRun *runs, size_t count) {
     const bool had_target = runs[0].options.target[0] != '\0';
     for (int c = 0; c < columns->count; c++) {
         const RunColumn *column = &columns->all[c];
-        double mean, deviation;
-        const int known = spread_of(&mean, &deviation, runs, count, column);
-        table_put_spread(table, column->at, mean, deviation);
-        if (run_column_is(table, column, "rounds_to_target") && had_target) table_put_number(table, reached, known);
+        const Spread spread = spread_of(runs, count, column);
+        if (spread.count > 0) table_put_spread(table, column->at, spread.mean, spread_deviation(&spread));
+        if (run_column_is(table, column, "rounds_to_target") && had_target)
+            table_put_number(table, reached, (double)spread.count);
     }
 }
 
