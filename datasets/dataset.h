@@ -180,6 +180,7 @@ typedef struct DatasetModel {
     uint32_t outputs;       // of its net: classes, with or without names
     char *feature_names;    // as in Dataset, and an empty name at the end
     bool are_tokens;        // names are the tokens of a vocabulary
+    bool numbers_alone;     // these tokens' numbers are all that is taken from the model
     float *means, *stddevs; // (scales)
     uint32_t scales;
     uint64_t features; // DatasetItems.features of its training samples

@@ -43,7 +43,8 @@ static const FormRow row = {
         [SETTING_TOKENS] = {.name = "tokens", .type = FORM_CHOICE, .preset = "characters", .choices = "characters words",
             .help = "parts of LEAF's texts that enter a net as numbers; words: runs of letters and digits in lower case, and . , ! ? ;"},
         [SETTING_LENGTH] = {.name = "length", .type = FORM_WHOLE, .minimum = 1, .maximum = 65535, .preset = "",
-            .help = "how many tokens of a text enter. Preset: all, at most 140 characters or 25 words; short texts are filled up in front by 0"},
+            .help = "how many tokens of a text enter. Preset: all, at most 140 characters or 25 words; short texts are filled up in front by 0; of "
+                    "train.txt, the length of text.json"},
         [SETTING_VOCABULARY] = {.name = "vocabulary", .type = FORM_WHOLE, .minimum = 1, .maximum = 65534, .preset = "10000",
             .help = "how many of the most frequent tokens have numbers of their own, from 1; 0 is all others"},
         [SETTING_CLASSES] = {.name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = DATASET_MAX_CLASSES, .preset = "",

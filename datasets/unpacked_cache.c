@@ -40,7 +40,7 @@ static bool find_place(CopyPlace *place, const DatasetSource *source) {
     char parent[DATASET_PATH_BYTES];
     const char *choice = getenv("SOUNDER_CACHE");
     const bool off = choice && strcmp(choice, "off") == 0;
-    return source->packed && !source->model && !off && user_cache_folder(parent, sizeof parent) &&
+    return source->packed && !off && user_cache_folder(parent, sizeof parent) &&
            snprintf(place->folder, sizeof place->folder, "%s/unpacked", parent) < DATASET_PATH_BYTES &&
            snprintf(place->path, sizeof place->path, "%s/%016" PRIx64, place->folder, source->origin.paths[0]) <
                DATASET_PATH_BYTES;
@@ -57,6 +57,20 @@ static bool is_ours(const struct stat *about) {
     return S_ISREG(about->st_mode) && about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+static bool has_tokens_of(const Dataset *data, const DatasetModel *model) {
+    const char *token = data->feature_names, *end = token + data->items.feature_bytes, *known = model->feature_names;
+    while (token < end && *known && strcmp(token, known) == 0) {
+        token += strlen(token) + 1;
+        known += strlen(known) + 1;
+    }
+    return token == end && !*known;
+}
+
+// Copies are of data sets as they are by themselves.
+static bool serves(const Dataset *data, const DatasetModel *model) {
+    return !model || (model->numbers_alone && (data->items.vocabulary == 0 || has_tokens_of(data, model)));
+}
+
 // Verifies the copy and sets *data from its header; the pointers in *data are not valid afterwards.
 static bool has_good_contents(Dataset *data, int fd, const DatasetSource *source) {
     CopyEnd end;
@@ -65,8 +79,8 @@ static bool has_good_contents(Dataset *data, int fd, const DatasetSource *source
         return false;
     void *block = mmap(NULL, source->block_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (block == MAP_FAILED) return false;
-    bool good =
-        checksum_of(block, source) == end.checksum && dataset_view(data, block, source->block_bytes, NULL) == STATUS_OK;
+    bool good = checksum_of(block, source) == end.checksum &&
+                dataset_view(data, block, source->block_bytes, NULL) == STATUS_OK && serves(data, source->model);
     munmap(block, source->block_bytes);
     return good;
 }

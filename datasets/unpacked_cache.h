@@ -32,7 +32,8 @@ bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource 
 // and returns true, so that files that take long to read need not be read to learn their sizes.
 bool unpacked_cache_describe(DatasetSource *source);
 
-// Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a complete copy or
+// Keeps a copy of a block that dataset_read has filled, if the source has packed files; not for a source with a model,
+// whose block another run cannot use. Readers see a complete copy or
 // none. A copy that cannot be written is no failure.
 void unpacked_cache_keep(const void *block, const DatasetSource *source);
 

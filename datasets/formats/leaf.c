@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "datasets/formats/format.h"
 #include "datasets/formats/leaf_text.h"
@@ -290,6 +291,9 @@ static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     if (unpacked_cache_describe(source)) return STATUS_OK;
     Status status = learn(&leaf, source, place, err);
     if (status == STATUS_OK) status = dataset_take_shape(source, 1, 1, leaf.features, place, err);
+    if (status == STATUS_OK && leaf.texts.unknown > 0)
+        log_warning("%s: %llu of its words or characters are not in the model's vocabulary; they enter as 0", place,
+                    (unsigned long long)leaf.texts.unknown);
     free_leaf(&leaf);
     return status;
 }

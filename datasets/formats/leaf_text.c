@@ -102,42 +102,31 @@ Status leaf_texts_settle(LeafTexts *texts, const DatasetModel *model, const char
                                  has_unknown, err);
     TRY(vocabulary_settle_as(&texts->vocabulary, names, has_unknown, err));
     const Categories *tokens = &texts->vocabulary.tokens;
-    for (size_t i = 0; i < tokens->room && texts->follows; i++)
+    UnknownTokens unknown = {0};
+    for (size_t i = 0; i < tokens->room; i++)
         if (tokens->table[i].text && tokens->table[i].number == CATEGORY_NONE)
-            return fail(err, STATUS_DATA,
-                        "%s: has the character \"%s\", which the model does not know; leave out the "
-                        "samples that have it",
-                        path, tokens->table[i].text);
-    return STATUS_OK;
-}
-
-// A character as the name of a class: one that a table could not show is spelled.
-static const char *class_of(char name[VOCABULARY_TOKEN_BYTES + 2], const char *token) {
-    static const char *const spelled[][2] = {{"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}, {" ", "' '"}};
-    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++)
-        if (strcmp(token, spelled[i][0]) == 0) return spelled[i][1];
-    strcpy(name, token);
-    disarm_text(name);
-    return name;
+            unknown_tokens_add(&unknown, tokens->table[i].text, texts->vocabulary.counts[tokens->table[i].place]);
+    texts->unknown = unknown.uses;
+    return texts->follows ? unknown_tokens_refuse(&unknown, path, err) : STATUS_OK;
 }
 
 void leaf_texts_items(DatasetItems *items, const LeafTexts *texts) {
-    char name[VOCABULARY_TOKEN_BYTES + 2];
+    char name[VOCABULARY_CLASS_BYTES];
     const Vocabulary *vocabulary = &texts->vocabulary;
     items->pixel_bytes = vocabulary->size <= 256 ? 1 : sizeof(float);
     items->vocabulary = vocabulary->size;
     items->texts = (texts->by_words ? DATASET_TEXTS_OF_WORDS : 0) | (texts->follows ? 0 : DATASET_TEXTS_WITH_GAPS);
     items->feature_bytes = vocabulary_bytes(vocabulary);
     for (uint32_t i = 0; i < vocabulary->tokens.count && texts->follows; i++)
-        items->names_bytes += (uint32_t)strlen(class_of(name, vocabulary->tokens.names[i])) + 1;
+        items->names_bytes += (uint32_t)strlen(vocabulary_class(name, vocabulary->tokens.names[i])) + 1;
 }
 
 void leaf_texts_names(char *tokens, char *classes, const LeafTexts *texts) {
-    char name[VOCABULARY_TOKEN_BYTES + 2];
+    char name[VOCABULARY_CLASS_BYTES];
     const Categories *of = &texts->vocabulary.tokens;
     vocabulary_write(tokens, &texts->vocabulary);
     for (uint32_t i = 0; i < of->count && texts->follows; i++)
-        classes = stpcpy(classes, class_of(name, of->names[i])) + 1;
+        classes = stpcpy(classes, vocabulary_class(name, of->names[i])) + 1;
 }
 
 // The last tokens before the character that follows, or the first of a text that has a class.

@@ -28,6 +28,7 @@ typedef struct LeafTexts {
     bool by_words, follows;   // tokens are words; a label is the character that follows
     uint32_t length, most;    // of the settings; then tokens of a sample; tokens of the vocabulary
     size_t shortest, longest; // in tokens
+    uint64_t unknown;         // tokens that the model's vocabulary lacks, which are 0
 } LeafTexts;
 
 void leaf_texts_begin(LeafTexts *texts, const Form *settings);

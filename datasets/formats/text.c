@@ -2,11 +2,11 @@
 // which says how they are cut:
 //   {"length": 80, "step": 1, "separator": "\n\n"}
 // Characters are bytes; the vocabulary consists of all bytes in either file, numbered from 0 in the order of their
-// values. A sample is `length` characters, as such numbers (uint8, 1 x 1 x length), which enter a net unchanged: scale
-// is 1, shift 0. Its label is the next character, so that the classes are the vocabulary; the next sample begins `step`
-// later. With a separator a file is cut into sections, and no sample crosses the end of a section: each section of
-// train.txt that has samples is a client, and its test samples are the section of test.txt with the same index, if both
-// files have as many sections.
+// values, or is that of the model that is to see the samples. A sample is `length` characters, as such numbers (uint8,
+// 1 x 1 x length), which enter a net unchanged: scale is 1, shift 0. Its label is the next character, so that the
+// classes are the vocabulary; the next sample begins `step` later. With a separator a file is cut into sections, and no
+// sample crosses the end of a section: each section of train.txt that has samples is a client, and its test samples are
+// the section of test.txt with the same index, if both files have as many sections.
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -16,9 +16,12 @@
 #include <unistd.h>
 
 #include "datasets/formats/format.h"
+#include "datasets/formats/vocabulary.h"
+#include "datasets/settings.h"
 
-enum { USUAL_LENGTH = 80, GREATEST_LENGTH = 65535, MOST_SECTIONS = 1 << 24 };
+enum { USUAL_LENGTH = 80, GREATEST_LENGTH = 65535, MOST_SECTIONS = 1 << 24, BYTES = 256, SPELLED_BYTES = 5 };
 static const uint32_t NOBODY = UINT32_MAX;
+static const uint16_t UNKNOWN = UINT16_MAX;
 
 // How texts are cut into samples.
 typedef struct Cut {
@@ -38,6 +41,10 @@ typedef struct Texts {
     Text of[2];      // train, test
     uint32_t *users; // client of each section of train.txt, or NOBODY; owned
     uint32_t user_count, sections[2];
+    const char *tokens; // the vocabulary, as Dataset.feature_names, and an empty one at the end: own, or the model's
+    char own[BYTES * SPELLED_BYTES + 1];
+    uint16_t number[BYTES]; // of each byte, or UNKNOWN
+    uint32_t characters;    // size of the vocabulary
 } Texts;
 
 // Files ---------------------------------------------------------------------------------------------------------------
@@ -164,11 +171,57 @@ static void free_texts(Texts *texts) {
     free(texts->users);
 }
 
-// counts: numbers of samples of train.txt and test.txt.
-static Status open_texts(Texts *texts, uint32_t counts[2], const char *place, Error *err) {
+// The vocabulary ------------------------------------------------------------------------------------------------------
+
+// Writes a byte as a token, which notes of models hold as text: itself, or spelled if it is no ASCII. Returns the end.
+static char *spell(char *to, int byte) {
+    return to + (byte > 0 && byte < 0x80 ? sprintf(to, "%c", byte) : sprintf(to, "\\x%02x", byte));
+}
+
+// The byte of a token; -1 for one that is no byte, such as a letter of LEAF's texts that has several.
+static int byte_of(const char *token) {
+    char spelled[SPELLED_BYTES];
+    unsigned byte;
+    if (!token[1]) return (unsigned char)token[0];
+    if (sscanf(token, "\\x%2x", &byte) != 1) return -1;
+    spell(spelled, (int)byte);
+    return strcmp(spelled, token) == 0 ? (int)byte : -1;
+}
+
+// Numbers the bytes that occur, or takes the numbers of a model that has a vocabulary.
+static Status make_vocabulary(Texts *texts, const DatasetModel *model, const char *place, Error *err) {
+    uint64_t counts[BYTES] = {0};
+    char *end = texts->own, token[SPELLED_BYTES];
+    UnknownTokens unknown = {0};
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; at < texts->of[i].count; at++)
+            counts[texts->of[i].bytes[at]]++;
+    for (int byte = 0; byte < BYTES; byte++) {
+        texts->number[byte] = UNKNOWN;
+        if (counts[byte]) end = spell(end, byte) + 1;
+    }
+    texts->tokens = model && model->are_tokens ? model->feature_names : texts->own;
+    for (const char *name = texts->tokens; *name; name += strlen(name) + 1) {
+        if (texts->characters == BYTES)
+            return fail(err, STATUS_DATA, "%s: its characters are bytes, but the model knows more than %d tokens",
+                        place, BYTES);
+        const int byte = byte_of(name);
+        if (byte >= 0) texts->number[byte] = (uint16_t)texts->characters;
+        texts->characters++;
+    }
+    for (int byte = 0; byte < BYTES; byte++) {
+        spell(token, byte);
+        if (counts[byte] && texts->number[byte] == UNKNOWN) unknown_tokens_add(&unknown, token, counts[byte]);
+    }
+    return unknown_tokens_refuse(&unknown, place, err);
+}
+
+// Reads both files, cut as the settings say. counts: numbers of samples of train.txt and test.txt.
+static Status open_texts(Texts *texts, uint32_t counts[2], const DatasetSource *source, const char *place, Error *err) {
     static const char *const names[] = {"train.txt", "test.txt"};
     *texts = (Texts){.user_count = 0};
     Status status = read_cut(&texts->cut, place, err);
+    if (source->settings.given[SETTING_LENGTH]) texts->cut.length = (size_t)source->settings.number[SETTING_LENGTH];
     for (int i = 0; i < 2 && status == STATUS_OK; i++) {
         TRY_GOTO(fail, read_whole(&texts->of[i], place, names[i], err));
         const uint64_t count = count_samples(&texts->sections[i], &texts->of[i], &texts->cut);
@@ -180,10 +233,21 @@ static Status open_texts(Texts *texts, uint32_t counts[2], const char *place, Er
         counts[i] = (uint32_t)count;
     }
     if (status == STATUS_OK) status = number_users(texts, err);
+    if (status == STATUS_OK) status = make_vocabulary(texts, source->model, place, err);
     if (status == STATUS_OK) return status;
 fail:
     free_texts(texts);
     return status;
+}
+
+// Says what of the vocabulary the block holds.
+static void note_vocabulary(DatasetItems *items, const Texts *texts) {
+    char class[VOCABULARY_CLASS_BYTES];
+    items->vocabulary = texts->characters;
+    for (const char *token = texts->tokens; *token; token += strlen(token) + 1) {
+        items->feature_bytes += strlen(token) + 1;
+        items->names_bytes += (uint32_t)strlen(vocabulary_class(class, token)) + 1;
+    }
 }
 
 static Status text_find(DatasetSource *source, const char *place, Error *err) {
@@ -191,7 +255,8 @@ static Status text_find(DatasetSource *source, const char *place, Error *err) {
     char path[DATASET_PATH_BYTES];
     uint32_t counts[2];
     source->items = DATASET_IMAGES;
-    TRY(open_texts(&texts, counts, place, err));
+    TRY(open_texts(&texts, counts, source, place, err));
+    note_vocabulary(&source->items, &texts);
     source->train_count = counts[0];
     source->test_count = counts[1];
     if (texts.cut.separator_bytes) {
@@ -210,20 +275,7 @@ static Status text_find(DatasetSource *source, const char *place, Error *err) {
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
-// Numbers the bytes that occur. Returns how many there are.
-static int make_vocabulary(uint8_t number[256], const Texts *texts) {
-    bool occurs[256] = {false};
-    int count = 0;
-    for (int i = 0; i < 2; i++)
-        for (size_t at = 0; at < texts->of[i].count; at++)
-            occurs[texts->of[i].bytes[at]] = true;
-    for (int byte = 0; byte < 256; byte++)
-        number[byte] = (uint8_t)(occurs[byte] ? count++ : 0);
-    return count;
-}
-
-static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const uint8_t number[256], const Texts *texts,
-                 int which) {
+static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const Texts *texts, int which) {
     const Text *text = &texts->of[which];
     const Cut *cut = &texts->cut;
     const bool same_sections = texts->sections[0] == texts->sections[1];
@@ -235,8 +287,8 @@ static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const uin
         for (uint64_t i = 0; i < count; i++) {
             const uint8_t *from = section.begin + i * cut->step;
             for (size_t c = 0; c < cut->length; c++)
-                *samples++ = number[from[c]];
-            *labels++ = number[from[cut->length]];
+                *samples++ = (uint8_t)texts->number[from[c]];
+            *labels++ = texts->number[from[cut->length]];
             if (owners) *owners++ = owner;
         }
     }
@@ -245,20 +297,29 @@ static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const uin
 static Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *at = &block->layout;
     Texts texts;
-    uint8_t number[256];
+    DatasetItems items = {0};
+    char *tokens = dataset_at(block, at->features), *classes = dataset_at(block, at->names);
+    char class[VOCABULARY_CLASS_BYTES];
     uint32_t counts[2];
-    TRY(open_texts(&texts, counts, source->folder, err));
+    TRY(open_texts(&texts, counts, source, source->folder, err));
+    note_vocabulary(&items, &texts);
     const bool has_users = texts.cut.separator_bytes > 0;
     if (counts[0] != block->train_count || counts[1] != block->test_count ||
-        texts.cut.length != (size_t)block->shape.columns || (has_users ? texts.user_count : 0) != block->users) {
+        texts.cut.length != (size_t)block->shape.columns || (has_users ? texts.user_count : 0) != block->users ||
+        items.vocabulary != block->items.vocabulary || items.feature_bytes != block->items.feature_bytes ||
+        items.names_bytes != block->items.names_bytes) {
         free_texts(&texts);
         return fail(err, STATUS_DATA, "%s: the texts changed while the data set was being read", source->folder);
     }
-    block->classes = make_vocabulary(number, &texts);
+    for (const char *token = texts.tokens; *token; token += strlen(token) + 1) {
+        tokens = stpcpy(tokens, token) + 1;
+        classes = stpcpy(classes, vocabulary_class(class, token)) + 1;
+    }
+    block->classes = (int)texts.characters;
     fill(dataset_at(block, at->train_pixels), dataset_at(block, at->train_labels),
-         has_users ? dataset_at(block, at->train_owners) : NULL, number, &texts, 0);
+         has_users ? dataset_at(block, at->train_owners) : NULL, &texts, 0);
     fill(dataset_at(block, at->test_pixels), dataset_at(block, at->test_labels),
-         has_users ? dataset_at(block, at->test_owners) : NULL, number, &texts, 1);
+         has_users ? dataset_at(block, at->test_owners) : NULL, &texts, 1);
     block->scale[0] = 1; // indices of characters enter a net unchanged
     free_texts(&texts);
     return STATUS_OK;
@@ -267,8 +328,9 @@ static Status text_read(DatasetBlock *block, const DatasetSource *source, Error 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat text_format = {
-    .name = "text", .files = "train.txt", .is_here = text_is_here, .find = text_find, .read = text_read,
+    .name = "text", .files = "train.txt", .settings = 1 << SETTING_LENGTH, .is_here = text_is_here, .find = text_find, .read = text_read,
     .help = "a folder with train.txt and test.txt, for nets that guess the next character (a byte): a sample is 80 of them, numbered as "
-            "in the vocabulary of both files, its label the one that follows. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
+            "in the vocabulary of both files, its label the one that follows; a model notes the vocabulary, so that other texts (sounder eval, "
+            "--init) are numbered as its own. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
             "\"separator\": \"\\n\\n\"}; the sections between separators are clients, for --partition natural-id"};
 // clang-format on

@@ -1,7 +1,12 @@
 #include "datasets/formats/vocabulary.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
+
+enum { MOST_LISTED = 10 }; // names in a sentence
 
 // A token that is too long ends before the letter that no longer fits.
 static const char *as_text(char text[VOCABULARY_TOKEN_BYTES], const char *token, size_t bytes) {
@@ -114,4 +119,30 @@ void vocabulary_free(Vocabulary *vocabulary) {
     categories_free(&vocabulary->tokens);
     free(vocabulary->counts);
     *vocabulary = (Vocabulary){0};
+}
+
+const char *vocabulary_class(char class[VOCABULARY_CLASS_BYTES], const char *token) {
+    static const char *const spelled[][2] = {{"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}, {" ", "' '"}};
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++)
+        if (strcmp(token, spelled[i][0]) == 0) return spelled[i][1];
+    text_cut(class, VOCABULARY_CLASS_BYTES, token);
+    disarm_text(class);
+    return class;
+}
+
+void unknown_tokens_add(UnknownTokens *unknown, const char *token, uint64_t uses) {
+    char class[VOCABULARY_CLASS_BYTES];
+    const char *name = vocabulary_class(class, token);
+    unknown->uses += uses;
+    if (unknown->tokens++ < MOST_LISTED) text_list(unknown->listed, sizeof unknown->listed, name, strlen(name));
+}
+
+Status unknown_tokens_refuse(const UnknownTokens *unknown, const char *place, Error *err) {
+    if (unknown->tokens == 0) return STATUS_OK;
+    return fail(
+        err, STATUS_DATA,
+        "%s: its texts have characters that are not in the model's vocabulary (%u, in %llu places): %s%s; leave "
+        "out or replace them",
+        place, unknown->tokens, (unsigned long long)unknown->uses, unknown->listed,
+        unknown->tokens > MOST_LISTED ? ", ..." : "");
 }

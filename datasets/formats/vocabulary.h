@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "datasets/formats/categories.h"
 
-enum { VOCABULARY_TOKEN_BYTES = 64, VOCABULARY_UNKNOWN = UINT32_MAX };
+enum { VOCABULARY_TOKEN_BYTES = 64, VOCABULARY_CLASS_BYTES = 66, VOCABULARY_UNKNOWN = UINT32_MAX };
 
 typedef struct Vocabulary {
     Categories tokens;
@@ -44,5 +44,20 @@ uint64_t vocabulary_bytes(const Vocabulary *vocabulary);
 void vocabulary_write(char *to, const Vocabulary *vocabulary);
 
 void vocabulary_free(Vocabulary *vocabulary);
+
+// Returns a character as the name of a class, in `class` or constant: one that a table could not show is spelled.
+const char *vocabulary_class(char class[VOCABULARY_CLASS_BYTES], const char *token);
+
+// Tokens of texts that a model's vocabulary lacks.
+typedef struct UnknownTokens {
+    uint32_t tokens;
+    uint64_t uses;
+    char listed[160];
+} UnknownTokens;
+
+void unknown_tokens_add(UnknownTokens *unknown, const char *token, uint64_t uses);
+
+// Fails with DATA if there are any. place: of the texts.
+Status unknown_tokens_refuse(const UnknownTokens *unknown, const char *place, Error *err);
 
 #endif

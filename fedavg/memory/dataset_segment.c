@@ -21,6 +21,7 @@ static Status read_files(DatasetSegment *segment, const DatasetSource *source, E
 Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     int fd;
     *segment = NO_DATASET_SEGMENT;
+    segment->is_kept = source->model != NULL; // later runs read the samples without this model
     if (!unpacked_cache_open(&fd, &segment->changed, source)) return read_files(segment, source, err);
     segment->is_copy = segment->is_kept = true;
     segment->worker_fd = fd;

@@ -147,18 +147,19 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
-// A text's characters are numbered by the text itself, and a model's file does not name those of its own; LEAF's texts
-// are numbered by the model's vocabulary.
+// Texts are numbered by the model's vocabulary; tokens in arrays, and those of a model without one, cannot be checked.
 static void doubt_numbers(const Subject *subject, const Safetensors *file, const Options *options, const Dataset *data,
                           const Spec *spec) {
     char hash[HASH_TEXT_BYTES];
     const char *note = safetensors_note(file, "sounder.data_xxh3");
     write_hash(hash, run_hash_data(data));
-    if (spec->layers[0].vocabulary == 0 || data->items.vocabulary > 0 || !note || strcmp(note, hash) == 0) return;
-    log_warning("--data %s: its characters, or tokens, must have the numbers that they had when %s was trained: a text "
-                "with other characters is numbered otherwise, and then these figures mean nothing; a folder with the "
-                "model's train.txt and this test.txt has the model's numbers, if no character is new",
-                options->data, subject->path);
+    const bool is_named = safetensors_note(file, "sounder.vocabulary") != NULL;
+    if (spec->layers[0].vocabulary == 0 || (is_named && data->items.vocabulary > 0) || !note || strcmp(note, hash) == 0)
+        return;
+    log_warning(
+        "--data %s: its characters, or tokens, must have the numbers that they had when %s was trained, or these "
+        "figures mean nothing; %s not name them, so that this cannot be checked",
+        options->data, subject->path, is_named ? "these data do" : "the model does");
 }
 
 static Batch test_batch(const Dataset *data, uint32_t first) {
@@ -328,12 +329,13 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     return status;
 }
 
-// Other data than the model's own enter the net as its training samples did.
+// Other data than the model's own enter the net as its training samples did. Own texts are numbered by it, too, for the
+// run may have begun from a model that has more characters.
 static Status find_data(DatasetSource *source, const DatasetModel *model, const Subject *subject,
                         const Options *options, Error *err) {
     Error why;
-    const Status status =
-        dataset_find_for(source, options->data, options->seed, subject->is_own_data ? NULL : model, &why);
+    const Status status = dataset_find_for(source, options->data, options->seed,
+                                           subject->is_own_data && !model->are_tokens ? NULL : model, &why);
     if (status == STATUS_NOINPUT && subject->is_noted_data)
         return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",
                     subject->path, options->data, why.message);
@@ -379,7 +381,8 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
     Dataset data;
-    TRY_GOTO(close, data_model_read(&model, &file, subject.path, err));
+    TRY_GOTO(close, subject.is_own_data ? data_model_read_vocabulary(&model, &file, subject.path, err)
+                                        : data_model_read(&model, &file, subject.path, err));
     TRY_GOTO(close, find_data(&source, &model, &subject, &options, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_segment_view(&data, &memory, err));

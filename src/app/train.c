@@ -110,7 +110,9 @@ static Status note_data(Run *run, bool is_ready, Error *err) {
 // Checks what only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
-    const bool is_ready = ready_data_serves(run->ready, run->options.data, run->options.seed);
+    // Texts may take the numbers of the model of --init.
+    const bool is_ready = ready_data_serves(run->ready, run->options.data, run->options.seed) &&
+                          !(run->options.init[0] && run->ready->source.items.vocabulary > 0);
     Status status = run_load_data(&run->memory, &run->source, is_ready ? run->ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
     TRY(status);

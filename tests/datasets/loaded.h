@@ -35,12 +35,12 @@ static inline Status copy_samples(Loaded *loaded, const DatasetSource *source, E
 }
 
 // As a run does: an earlier run's unpacked copy if there is a good one, otherwise the files, of which a copy is kept.
-static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error *err) {
+static inline Status load_for(Loaded *loaded, const char *data, uint64_t seed, const DatasetModel *model, Error *err) {
     DatasetSource source;
     struct timespec changed;
     int fd;
     Status status = STATUS_OK;
-    TRY(dataset_find(&source, data, seed, err));
+    TRY(dataset_find_for(&source, data, seed, model, err));
     assert_in_range(source.block_bytes, 1, 1 << 24);
     loaded->bytes = source.block_bytes;
     const size_t outside = source.samples[DATASET_TRAIN].bytes + source.samples[DATASET_TEST].bytes;
@@ -52,12 +52,16 @@ static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error
         close(fd);
     } else {
         status = dataset_read(loaded->block, &source, err);
-        if (status == STATUS_OK) unpacked_cache_keep(loaded->block, &source);
+        if (status == STATUS_OK && !model) unpacked_cache_keep(loaded->block, &source);
     }
     if (status == STATUS_OK) status = dataset_view(&loaded->data, loaded->block, loaded->bytes, err);
     if (status == STATUS_OK) status = copy_samples(loaded, &source, err);
     if (status != STATUS_OK) free(loaded->block);
     return status;
+}
+
+static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error *err) {
+    return load_for(loaded, data, seed, NULL, err);
 }
 
 // A new folder within the test's.

@@ -50,6 +50,8 @@ static void characters_of_texts_are_numbered_and_sections_are_clients(void **sta
     assert_memory_equal(data->train.owners, train_owners, sizeof train_owners);
     assert_memory_equal(data->test.owners, test_owners, sizeof test_owners);
     assert_true(data->scale[0] == 1 && data->shift[0] == 0);
+    assert_int_equal(data->items.vocabulary, 5);
+    assert_memory_equal(data->feature_names, ";\0a\0b\0c\0d", 10);
     free(loaded.block);
     write_text(folder, "text.json", "{\"length\": 4, \"step\": 3}");
     check_ok(load(&loaded, folder, 1, &err));
@@ -57,6 +59,42 @@ static void characters_of_texts_are_numbered_and_sections_are_clients(void **sta
     assert_int_equal(loaded.data.users, 0);
     assert_int_equal(loaded.data.train.labels[2], 4);
     free(loaded.block);
+}
+
+static void texts_for_a_model_are_numbered_by_its_vocabulary(void **state) {
+    static const struct {
+        char *tokens;
+        const char *test, *refusal;
+        uint8_t numbers[4]; // of the bytes a, b, 0xff, b
+    } cases[] = {{"b\0x\0a\0\\xff\0", "bab", NULL, {2, 0, 3, 0}},
+                 {"\xc3\xa9\0\\xFF\0\\xff\0b\0a\0", "bab", NULL, {4, 3, 2, 3}},
+                 {"b\0a\0\\xff\0", "b\ncc", "not in the model's vocabulary (2, in 3 places): \\n, c; leave", {0}},
+                 {"a\0", "bab", "not in the model's vocabulary (2, in 5 places): b, \\xff; leave", {0}}};
+    char folder[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "numbered-text");
+    write_text(folder, "train.txt", "ab\377b");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const DatasetModel model = {.feature_names = cases[i].tokens, .are_tokens = true};
+        char data[SCRATCH_PATH_BYTES + 16];
+        Loaded loaded;
+        Error err = {.message = ""};
+        write_text(folder, "test.txt", cases[i].test);
+        snprintf(data, sizeof data, "%s length=2", folder);
+        const Status status = load_for(&loaded, data, 1, &model, &err);
+        if (cases[i].refusal) {
+            assert_int_equal(status, STATUS_DATA);
+            if (!strstr(err.message, cases[i].refusal))
+                fail_msg("\"%s\" does not say \"%s\"", err.message, cases[i].refusal);
+            continue;
+        }
+        check_ok(status);
+        assert_memory_equal(
+            loaded.data.train.pixels,
+            ((uint8_t[]){cases[i].numbers[0], cases[i].numbers[1], cases[i].numbers[1], cases[i].numbers[2]}), 4);
+        assert_int_equal(loaded.data.train.labels[0], cases[i].numbers[2]);
+        assert_int_equal(loaded.data.train.labels[1], cases[i].numbers[3]);
+        free(loaded.block);
+    }
 }
 
 static void each_file_of_texts_tells_whether_a_copy_is_stale(void **state) {
@@ -445,6 +483,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_wrong_with_a_table_is_told_with_its_line),
         cmocka_unit_test(tables_are_read_once),
         cmocka_unit_test(characters_of_texts_are_numbered_and_sections_are_clients),
+        cmocka_unit_test(texts_for_a_model_are_numbered_by_its_vocabulary),
         cmocka_unit_test(each_file_of_texts_tells_whether_a_copy_is_stale),
         cmocka_unit_test(what_is_wrong_with_texts_is_told),
         cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),

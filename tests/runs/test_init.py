@@ -268,14 +268,33 @@ class Init(RunCase):
             self.train("--data", "texts", "--model", net, "--clients", "2", "--workers", "1", "--batch-size", "20", "--lr", lr, "--momentum",
                        "0.5", "--rounds", rounds, "--quiet", "--out", f"text{lr}")
             self.assertGreater(self.rounds(f"text{lr}")[-1]["test_accuracy"], 0.9)
-        os.mkdir(self.path("others"))  # with as many characters, in another order
-        for name in "train.txt", "test.txt":
-            with open(self.path("texts", name)) as source, open(self.path("others", name), "w") as file:
-                file.write("".join(letter if letter in " ." else chr(ord("a") + ord("z") - ord(letter)) for letter in source.read()))
-        shutil.copy(self.path("texts", "text.json"), self.path("others"))
-        for data, doubted in ((["--data", "others"], True), (["--data", "texts"], False), ([], False)):
-            _, err = self.call("eval", f"text{nets[0][1]}", *data)
-            self.assertEqual("a folder with the model's train.txt and this test.txt has the model's numbers" in err, doubted, err)
+        run, figures = f"text{nets[0][1]}", {}
+        def texts(name, train, test):
+            os.mkdir(self.path(name))
+            for part, text in ("train", train), ("test", test):
+                with open(self.path(name, part + ".txt"), "w") as file:
+                    file.write(text)
+        heart, other = "a sounder is a group of wild hogs. ", "a group of wild hogs is wild. "  # the other has no n, e, and so other numbers
+        texts("other", other * 9, other * 4), texts("numbered", heart * 2 + other, other * 4), texts("beyond", heart * 9, "a zebra sees a z\u00e9bu. " * 4)
+        for data in "other", "numbered":
+            out, err = self.call("eval", run, "--data", f"{data} length=12", "--json")
+            self.assertNotIn("warning", err)
+            figures[data] = {key: value for key, value in json.loads(out).items() if key.startswith("test_")}
+        self.assertEqual(figures["other"], figures["numbered"])
+        self.assertGreater(figures["other"]["test_accuracy"], 0.5)
+        self.assertIn("those of --data other are 1x1x80; say length=12 in --data", self.call("eval", run, "--data", "other", code=64)[1])
+        for refused in (["eval", run], ["train", "--model", nets[0][0], "--init", run + "/model.safetensors", "--out", "refused", "--quiet"]):
+            self.assertIn(f"{self.path('beyond')}: its texts have characters that are not in the model's vocabulary (4, in 24 places): b, z, \\xa9, \\xc3; leave",
+                          self.call(*refused, "--data", "beyond length=12", code=65)[1])
+        shutil.copy(self.path(run, "model.safetensors"), self.path("begin.safetensors"))
+        self.train("--data", "other length=12", "--model", nets[0][0], "--init", "begin.safetensors", "--clients", "2", "--workers", "1", "--rounds", "1", "--lr", "0.01",
+                   "--batch-size", "20", "--quiet", "--out", "tuned")
+        os.remove(self.path("begin.safetensors"))
+        self.train("--resume", "tuned", "--rounds", "2", "--quiet")
+        for name in run, "tuned":
+            with open(self.path(name, "model.safetensors"), "rb") as file:
+                self.assertEqual(json.loads(parse_safetensors(file.read())[0]["sounder.vocabulary"]), sorted(set(heart)))
+        self.assertAlmostEqual(json.loads(self.call("eval", "tuned", "--json")[0])["test_loss"], self.rounds("tuned")[-1]["test_loss"], delta=1e-5)
 
     def test_a_run_that_is_resumed_goes_on_from_where_it_was(self):
         self.train(*TASK, "--model", NET, "--seed", "3", "--lr", "0.1", "--out", "first")

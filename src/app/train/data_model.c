@@ -100,19 +100,25 @@ static Status read_pixels(DatasetModel *model, const Safetensors *file, const ch
     return fail(err, STATUS_DATA, "%s: its notes sounder.mean and sounder.stddev are no numbers of each channel", path);
 }
 
+Status data_model_read_vocabulary(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *tokens = safetensors_note(file, "sounder.vocabulary");
+    *model = (DatasetModel){.are_tokens = tokens != NULL, .numbers_alone = true};
+    return tokens ? read_columns(model, tokens, path, err) : STATUS_OK;
+}
+
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
     const char *names = safetensors_note(file, "sounder.class_names"),
                *mean = safetensors_note(file, "sounder.feature_mean"),
                *stddev = safetensors_note(file, "sounder.feature_stddev"),
                *outputs = safetensors_note(file, "sounder.classes"),
                *columns = safetensors_note(file, "sounder.features"),
-               *tokens = safetensors_note(file, "sounder.vocabulary"),
                *features = safetensors_note(file, "sounder.features_xxh3");
-    *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0,
-                            .outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0};
+    TRY(data_model_read_vocabulary(model, file, path, err));
+    model->numbers_alone = false;
+    model->features = features ? strtoull(features, NULL, 16) : 0;
+    model->outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0;
     if (names) TRY(read_names(model, names, path, err));
-    model->are_tokens = tokens != NULL;
-    if (columns || tokens) TRY(read_columns(model, tokens ? tokens : columns, path, err));
+    if (columns && !model->are_tokens) TRY(read_columns(model, columns, path, err));
     TRY(read_pixels(model, file, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));

@@ -15,6 +15,10 @@
 // them gives an empty model.
 // Fails with DATA for notes that are damaged. The caller frees the model, also on failure.
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err);
+
+// Reads "sounder.vocabulary" alone, for texts that a model was, or is to be, trained on.
+Status data_model_read_vocabulary(DatasetModel *model, const Safetensors *file, const char *path, Error *err);
+
 void data_model_free(DatasetModel *model);
 
 #endif

@@ -262,6 +262,12 @@ static void warn_of_data(const ModelAbout *about, const Safetensors *file, const
             log_warning("%s: its model has seen data with %s; its weights may mean something else here", path,
                         kinds[i].what);
     }
+    const char *hash = safetensors_note(file, "sounder.data_xxh3");
+    if (about->vocabulary && !safetensors_note(file, "sounder.vocabulary") && hash &&
+        strcmp(hash, about->data_hash) != 0)
+        log_warning("%s: does not name its vocabulary; the characters of these data must have the same numbers in its "
+                    "own, or its weights mean something else here",
+                    path);
 }
 
 Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial,

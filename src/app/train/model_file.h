@@ -7,9 +7,10 @@
 // mean) / stddev; and "sounder.feature_mean" and "sounder.feature_stddev" of each feature or channel of float32 numbers
 // that were normalised: x enters as (x - mean) / stddev; "sounder.features_xxh3", a hash of the names of a table's
 // features; "sounder.features", if the table has texts, a JSON list of the columns that are features:
-// ["age",{"sex":["female","male"]}]; "sounder.vocabulary", if samples are LEAF's texts, a JSON list of the tokens in
-// the order of their numbers. So `sounder eval` needs only the file and the data, and other programs know the net's
-// input. The notes do not depend on time, machine or number of workers: equal models are equal files.
+// ["age",{"sex":["female","male"]}]; "sounder.vocabulary", if samples are texts, a JSON list of the tokens in the order
+// of their numbers (of train.txt, where a byte is a token, "\xNN" for one that is no ASCII). So `sounder eval` needs
+// only the file and the data, and other programs know the net's input. The notes do not depend on time, machine or
+// number of workers: equal models are equal files.
 #ifndef SOUNDER_APP_TRAIN_MODEL_FILE_H
 #define SOUNDER_APP_TRAIN_MODEL_FILE_H
 

@@ -12,6 +12,7 @@
 #include "app/options/option_table.h"
 #include "app/options/run_target.h"
 #include "app/train/class_weights.h"
+#include "app/train/data_model.h"
 #include "app/train/model_file.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_schedule.h"
@@ -91,16 +92,38 @@ static Status take_validation(Options *options, const Dataset *data, Error *err)
                           options->validation, data->name, data->validation_count);
 }
 
+// Texts keep the numbers that they had for the model that the run begins from, or began from when that model's file was
+// still there. Reads no vocabulary from a file that cannot be read: what needs the weights says why.
+static Status read_vocabulary(DatasetModel *model, const Options *options, Error *err) {
+    char own[RUN_PATH_BYTES + sizeof "/model.safetensors"];
+    snprintf(own, sizeof own, "%s/model.safetensors", options->resume);
+    const char *const paths[] = {options->resume[0] ? own : "", options->init_partial ? "" : options->init};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && options->init[0] && !model->are_tokens; i++) {
+        Safetensors file;
+        Error ignored;
+        if (!*paths[i] || model_open(&file, paths[i], &ignored) != STATUS_OK) continue;
+        const Status status = data_model_read_vocabulary(model, &file, paths[i], err);
+        safetensors_close(&file);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
-    if (ready)
-        *source = ready->source;
-    else
-        TRY(dataset_find(source, options->data, options->seed, err));
-    if (source->folder[0] && !source->named) resolve_place(options);
+    DatasetModel model = {0};
     PartitionSpec partition;
-    TRY(read_partition(&partition, options, err));
-    TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));
-    Status status = take_validation(options, &memory->data, err);
+    Status status = read_vocabulary(&model, options, err);
+    if (status == STATUS_OK && ready)
+        *source = ready->source;
+    else if (status == STATUS_OK)
+        status = dataset_find_for(source, options->data, options->seed, model.are_tokens ? &model : NULL, err);
+    if (status == STATUS_OK && source->folder[0] && !source->named) resolve_place(options);
+    if (status == STATUS_OK) status = read_partition(&partition, options, err);
+    if (status == STATUS_OK) status = run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err);
+    source->model = NULL;
+    data_model_free(&model);
+    TRY(status);
+    status = take_validation(options, &memory->data, err);
     if (status == STATUS_OK) status = read_world_files(memory, options, err);
     if (status != STATUS_OK) run_memory_free(memory);
     return status;
