@@ -157,9 +157,9 @@ typedef struct DatasetSource {
     Form federation;
     Form settings; // of a folder or file: settings.h
     Shape shape;
-    Shape read_shape;                 // of samples as the form reads them; the settings may give them another shape
-    int classes;                      // of files: 0 until dataset_read has seen the labels
-    uint32_t train_count, test_count; // train_count includes validation_count
+    Shape read_shape;                // of samples as the form reads them; the settings may give them another shape
+    int classes;                     // of files: 0 until dataset_read has seen the labels
+    uint32_t counts[DATASET_SPLITS]; // samples; those for training include validation_count
     uint32_t validation_count;
     DatasetItems items;
     uint32_t users;
@@ -216,8 +216,8 @@ Status dataset_find_for(DatasetSource *source, const char *data, uint64_t seed, 
 // anything corrupt.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
-// Returns the owners of the training samples (source->train_count); the caller frees them. Reads the whole data set, or
-// its unpacked copy (unpacked_cache.h). Fails with USAGE if the samples have no owners.
+// Returns the owners of the training samples; the caller frees them. Reads the whole data set, or its unpacked copy
+// (unpacked_cache.h). Fails with USAGE if the samples have no owners.
 Status dataset_train_owners(uint32_t **owners, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and sets pointers into the block. The caller adds the pointers of samples

@@ -194,7 +194,7 @@ static Status named_source(DatasetSource *source, const char *name, const char *
 }
 
 static Status synthetic_source(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
-    TRY(synthetic_parse(&source->shape, &source->train_count, &source->test_count, data, err));
+    TRY(synthetic_parse(&source->shape, source->counts, data, err));
     source->items = DATASET_IMAGES;
     source->classes = SYNTHETIC_CLASSES;
     source->seed = seed;
@@ -225,7 +225,7 @@ Status dataset_find_for(DatasetSource *source, const char *data, uint64_t seed, 
         : synthetic_is_named(data) ? synthetic_source(source, data, seed, err)
         : is_place(place)          ? folder_source(source, place, data + place_bytes, err)
                                    : named_source(source, place, data + place_bytes, err));
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
+    TRY(dataset_layout(&layout, source->shape, source->counts, &source->items, err));
     source->block_bytes = layout.block_bytes;
     return STATUS_OK;
 }

@@ -22,17 +22,17 @@ static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, 
 // equal blocks. The rest of the line is filled later, or now in the case of the header.
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout at;
-    TRY(dataset_layout(&at, source->shape, source->train_count, source->test_count, &source->items, err));
-    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels, at.test_labels, at.test_owners,
-                             at.names,        at.features,     at.scales,      at.block_bytes};
+    TRY(dataset_layout(&at, source->shape, source->counts, &source->items, err));
+    const DatasetSplitLayout *train = &at.splits[DATASET_TRAIN], *test = &at.splits[DATASET_TEST];
+    const uint64_t ends[] = {train->labels, train->owners, test->samples, test->labels,  test->owners,
+                             at.names,      at.features,   at.scales,     at.block_bytes};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
-    memset(block, 0, at.train_pixels);
+    memset(block, 0, train->samples);
     *block = (DatasetBlock){.magic = DATASET_MAGIC,
                             .version = DATASET_VERSION,
                             .shape = source->shape,
-                            .train_count = source->train_count,
-                            .test_count = source->test_count,
+                            .counts = {source->counts[DATASET_TRAIN], source->counts[DATASET_TEST]},
                             .layout = at,
                             .items = source->items,
                             .users = source->users,
@@ -46,14 +46,11 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
     Synthetic synthetic;
     TRY(synthetic_init(&synthetic, source->shape, source->seed, err));
     const size_t size = shape_size(source->shape);
-    uint8_t *train = dataset_at(block, block->layout.train_pixels),
-            *test = dataset_at(block, block->layout.test_pixels);
-    uint16_t *train_labels = dataset_at(block, block->layout.train_labels),
-             *test_labels = dataset_at(block, block->layout.test_labels);
-    for (uint32_t i = 0; i < source->train_count; i++)
-        train_labels[i] = synthetic_sample(train + i * size, &synthetic, SYNTHETIC_TRAIN, i);
-    for (uint32_t i = 0; i < source->test_count; i++)
-        test_labels[i] = synthetic_sample(test + i * size, &synthetic, SYNTHETIC_TEST, i);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
+        const DatasetArrays to = dataset_arrays(block, split);
+        for (uint32_t i = 0; i < to.count; i++)
+            to.labels[i] = synthetic_sample((uint8_t *)to.samples + i * size, &synthetic, split, i);
+    }
     synthetic_free(&synthetic);
     block->classes = SYNTHETIC_CLASSES;
     return STATUS_OK;
@@ -76,7 +73,8 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, const DatasetS
     if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
     if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
-    const size_t channels = (size_t)block->shape.channels, samples = block->train_count - block->validation_count;
+    const size_t channels = (size_t)block->shape.channels,
+                 samples = block->counts[DATASET_TRAIN] - block->validation_count;
     for (size_t c = 0; c < channels; c++) {
         double mean = 0.1307, stddev = 0.3081; // of p / 255
         if ((channels > 1 || is_asked) && samples > 0) {
@@ -99,15 +97,9 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, const DatasetS
 }
 
 static Status read_federation(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    const DatasetLayout *layout = &block->layout;
-    FederationArrays arrays = {
-        .train = {(float *)(void *)dataset_at(block, layout->train_pixels), dataset_at(block, layout->train_labels),
-                  (uint32_t *)(void *)dataset_at(block, layout->train_owners)},
-        .test = {(float *)(void *)dataset_at(block, layout->test_pixels), dataset_at(block, layout->test_labels),
-                 (uint32_t *)(void *)dataset_at(block, layout->test_owners)},
-    };
+    const DatasetArrays arrays[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
     block->classes = source->classes;
-    return federation_fill(&arrays, source, err);
+    return federation_fill(arrays, source, err);
 }
 
 // Applies to samples that stay in their files the checks that a reader applies to what it reads.
@@ -140,7 +132,7 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
         : source->folder[0]   ? read_files(block, source, err)
                               : read_synthetic(block, source, err));
     if (held_samples(&source->items, DATASET_TRAIN, 1))
-        normalise(block, dataset_at(block, block->layout.train_pixels), source);
+        normalise(block, dataset_arrays(block, DATASET_TRAIN).samples, source);
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         if (!held_samples(&source->items, split, 1)) TRY(verify_samples(block, source, split, err));
     return STATUS_OK;
@@ -156,6 +148,14 @@ static bool has_names(const char *names, uint64_t bytes, size_t expected) {
 // Classes, or one or more float32 numbers.
 static bool are_labels(uint32_t bytes) {
     return bytes == sizeof(uint16_t) || (bytes > 0 && bytes % sizeof(float) == 0);
+}
+
+static DatasetSplit view_split(const DatasetBlock *block, DatasetSplitKind split) {
+    const DatasetArrays arrays = dataset_arrays((DatasetBlock *)(uintptr_t)block, split);
+    return (DatasetSplit){.count = arrays.count,
+                          .pixels = held_samples(&block->items, split, 1) ? arrays.samples : NULL,
+                          .labels = arrays.labels,
+                          .owners = arrays.owners};
 }
 
 // A block may come from a cache file or another process: every field that a pointer is computed from is checked before
@@ -177,10 +177,10 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         (items->owner_bytes != 0) != (block->users != 0) || items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
-    if (block->validation_count > 0 && block->validation_count >= block->train_count)
+    if (block->validation_count > 0 && block->validation_count >= block->counts[DATASET_TRAIN])
         return fail(err, STATUS_DATA, "the data set's block: %u of %u training samples are for validation",
-                    block->validation_count, block->train_count);
-    TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, items, err));
+                    block->validation_count, block->counts[DATASET_TRAIN]);
+    TRY(dataset_layout(&layout, block->shape, block->counts, items, err));
     if (memcmp(&layout, &block->layout, sizeof layout) != 0 || layout.block_bytes > bytes)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
                     (unsigned long long)layout.block_bytes);
@@ -200,15 +200,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         .items = *items,
         .users = block->users,
         .validation_count = block->validation_count,
-        .train = {block->train_count, held_samples(items, DATASET_TRAIN, 1) ? base + layout.train_pixels : NULL,
-                  (const uint16_t *)(const void *)(base + layout.train_labels), NULL},
-        .test = {block->test_count, held_samples(items, DATASET_TEST, 1) ? base + layout.test_pixels : NULL,
-                 (const uint16_t *)(const void *)(base + layout.test_labels), NULL},
+        .train = view_split(block, DATASET_TRAIN),
+        .test = view_split(block, DATASET_TEST),
     };
-    if (items->owner_bytes) {
-        data->train.owners = (const uint32_t *)(const void *)(base + layout.train_owners);
-        data->test.owners = (const uint32_t *)(const void *)(base + layout.test_owners);
-    }
     if (items->names_bytes) data->class_names = names;
     if (items->feature_bytes) data->feature_names = features;
     if (items->scales) data->means = (const float *)(const void *)(base + layout.scales);
@@ -231,21 +225,19 @@ static bool append(uint64_t *first_byte, uint64_t *end, uint64_t count, uint64_t
     return true;
 }
 
-Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,
+Status dataset_layout(DatasetLayout *layout, Shape shape, const uint32_t counts[DATASET_SPLITS],
                       const DatasetItems *items, Error *err) {
-    uint64_t header, size = shape_size(shape) * items->pixel_bytes;
-    layout->block_bytes = 0;
-    if (append(&header, &layout->block_bytes, 1, sizeof(DatasetBlock)) &&
-        append(&layout->train_pixels, &layout->block_bytes, held_samples(items, DATASET_TRAIN, train_count), size) &&
-        append(&layout->train_labels, &layout->block_bytes, train_count, items->label_bytes) &&
-        append(&layout->train_owners, &layout->block_bytes, train_count, items->owner_bytes) &&
-        append(&layout->test_pixels, &layout->block_bytes, held_samples(items, DATASET_TEST, test_count), size) &&
-        append(&layout->test_labels, &layout->block_bytes, test_count, items->label_bytes) &&
-        append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes) &&
-        append(&layout->names, &layout->block_bytes, items->names_bytes, 1) &&
-        append(&layout->features, &layout->block_bytes, items->feature_bytes, 1) &&
-        append(&layout->scales, &layout->block_bytes, items->scales, 2 * sizeof(float)))
+    uint64_t header, size = shape_size(shape) * items->pixel_bytes, *end = &layout->block_bytes;
+    *end = 0;
+    bool fits = append(&header, end, 1, sizeof(DatasetBlock));
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        fits = fits && append(&layout->splits[split].samples, end, held_samples(items, split, counts[split]), size) &&
+               append(&layout->splits[split].labels, end, counts[split], items->label_bytes) &&
+               append(&layout->splits[split].owners, end, counts[split], items->owner_bytes);
+    if (fits && append(&layout->names, end, items->names_bytes, 1) &&
+        append(&layout->features, end, items->feature_bytes, 1) &&
+        append(&layout->scales, end, items->scales, 2 * sizeof(float)))
         return STATUS_OK;
-    return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory", train_count,
-                test_count, shape.channels, shape.rows, shape.columns);
+    return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory",
+                counts[DATASET_TRAIN], counts[DATASET_TEST], shape.channels, shape.rows, shape.columns);
 }

@@ -22,7 +22,9 @@ static void add_up(double *sums, const float *values, uint32_t samples, const Sc
 }
 
 // A constant feature is only centred.
-static Status learn_scales(Scaling *scaling, const float *values, uint32_t samples, Error *err) {
+static Status learn_scales(Scaling *scaling, DatasetBlock *block, Error *err) {
+    const float *values = dataset_arrays(block, DATASET_TRAIN).samples;
+    const uint32_t samples = block->counts[DATASET_TRAIN] - block->validation_count;
     const double count = (double)samples * (double)scaling->run;
     double *means = calloc(2 * scaling->kinds, sizeof *means), *squares = means ? means + scaling->kinds : NULL;
     if (!means) return fail(err, STATUS_OS, "no memory for the means of %zu features", scaling->kinds);
@@ -39,16 +41,19 @@ static Status learn_scales(Scaling *scaling, const float *values, uint32_t sampl
     return STATUS_OK;
 }
 
-static void apply_scales(float *values, uint32_t samples, const Scaling *scaling) {
-    for (size_t i = 0; i < samples; i++)
-        for (size_t kind = 0; kind < scaling->kinds; kind++, values += scaling->run)
-            for (size_t j = 0; j < scaling->run; j++)
-                values[j] = (values[j] - scaling->means[kind]) / scaling->stddevs[kind];
+void dataset_apply_scales(DatasetBlock *block, const float *means, const float *stddevs, size_t kinds) {
+    const size_t run = shape_size(block->shape) / kinds;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
+        float *values = dataset_arrays(block, split).samples;
+        for (size_t i = 0; i < block->counts[split]; i++)
+            for (size_t kind = 0; kind < kinds; kind++, values += run)
+                for (size_t j = 0; j < run; j++)
+                    values[j] = (values[j] - means[kind]) / stddevs[kind];
+    }
 }
 
 Status dataset_scale_numbers(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetModel *model = source->model;
-    float *train = dataset_at(block, block->layout.train_pixels);
     Scaling scaling = {.kinds = block->items.scales, .means = dataset_at(block, block->layout.scales)};
     if (scaling.kinds == 0) return STATUS_OK;
     scaling.run = shape_size(block->shape) / scaling.kinds;
@@ -60,8 +65,7 @@ Status dataset_scale_numbers(DatasetBlock *block, const DatasetSource *source, E
         memcpy(scaling.means, model->means, scaling.kinds * sizeof *scaling.means);
         memcpy(scaling.stddevs, model->stddevs, scaling.kinds * sizeof *scaling.stddevs);
     } else
-        TRY(learn_scales(&scaling, train, block->train_count - block->validation_count, err));
-    apply_scales(train, block->train_count, &scaling);
-    apply_scales(dataset_at(block, block->layout.test_pixels), block->test_count, &scaling);
+        TRY(learn_scales(&scaling, block, err));
+    dataset_apply_scales(block, scaling.means, scaling.stddevs, scaling.kinds);
     return STATUS_OK;
 }

@@ -14,10 +14,9 @@
 
 #include "base/err.h"
 #include "base/shape.h"
+#include "datasets/dataset.h"
 
 enum { SYNTHETIC_CLASSES = 10 };
-
-typedef enum SyntheticSplit { SYNTHETIC_TRAIN, SYNTHETIC_TEST } SyntheticSplit;
 
 typedef struct Synthetic {
     Shape shape;
@@ -29,13 +28,13 @@ typedef struct Synthetic {
 bool synthetic_is_named(const char *data);
 
 // Reads "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000). Fails with USAGE for any other text.
-Status synthetic_parse(Shape *shape, uint32_t *train_count, uint32_t *test_count, const char *data, Error *err);
+Status synthetic_parse(Shape *shape, uint32_t counts[DATASET_SPLITS], const char *data, Error *err);
 
 // Draws the prototypes. Nothing to free on failure.
 Status synthetic_init(Synthetic *synthetic, Shape shape, uint64_t seed, Error *err);
 void synthetic_free(Synthetic *synthetic);
 
 // Writes sample `index` of `split` to pixels (C,H,W) and returns its label.
-uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, SyntheticSplit split, uint32_t index);
+uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, DatasetSplitKind split, uint32_t index);
 
 #endif

@@ -121,9 +121,9 @@ bool unpacked_cache_describe(DatasetSource *source) {
     source->shape = data.shape;
     source->items = data.items;
     source->users = data.users;
-    source->train_count = data.train.count;
+    source->counts[DATASET_TRAIN] = data.train.count;
     source->validation_count = data.validation_count;
-    source->test_count = data.test.count;
+    source->counts[DATASET_TEST] = data.test.count;
     return true;
 }
 

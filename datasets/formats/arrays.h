@@ -70,10 +70,10 @@ Status arrays_look_at_labels(Arrays *arrays, Error *err);
 Status arrays_open(ByteStream *stream, NpyHeader *header, const Arrays *arrays, ArrayRole role, Error *err);
 
 // Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
-// arrays. Sets shape, items and counts; of a single set train_count has all samples.
+// arrays. Sets shape, items and counts; of a single set the first count is of all samples.
 Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err);
 
-// Finds the users of the training samples, and moves the tests of a single set to test_count.
+// Finds the users of the training samples, and moves the tests of a single set to the second count.
 Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err);
 
 // Checks the samples of an array and stores their shape and type in the source.

@@ -111,8 +111,8 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
         return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
                     arrays->place);
-    source->train_count = (uint32_t)headers[train].extent[0];
-    source->test_count = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
+    source->counts[DATASET_TRAIN] = (uint32_t)headers[train].extent[0];
+    source->counts[DATASET_TEST] = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
     const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);
     source->items.label_bytes = columns > 0 ? (uint32_t)(columns * sizeof(float)) : sizeof(uint16_t);
     TRY(arrays_add_validation(source, arrays, err));

@@ -124,7 +124,7 @@ static Status choose_tests(uint8_t *is_test, uint32_t *tests, const Arrays *arra
 
 static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err) {
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
-    const uint32_t count = source->train_count - source->validation_count;
+    const uint32_t count = source->counts[DATASET_TRAIN] - source->validation_count;
     uint32_t *owners = malloc(count * sizeof *owners);
     if (!owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", count);
     Status status = read_array(owners, arrays, CLIENT_TRAIN, count - 1, "clients, numbered without gaps,", err);
@@ -138,10 +138,12 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
 Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err) {
     TRY(find_users(source, arrays, err));
     if (!arrays->is_single) return STATUS_OK;
-    uint8_t *is_test = malloc(source->train_count);
-    if (!is_test) return fail(err, STATUS_OS, "no memory for %u samples", source->train_count);
-    const Status status = choose_tests(is_test, &source->test_count, arrays, dataset_has_targets(&source->items), err);
-    source->train_count -= source->test_count;
+    uint32_t *counts = source->counts;
+    uint8_t *is_test = malloc(counts[DATASET_TRAIN]);
+    if (!is_test) return fail(err, STATUS_OS, "no memory for %u samples", counts[DATASET_TRAIN]);
+    const Status status =
+        choose_tests(is_test, &counts[DATASET_TEST], arrays, dataset_has_targets(&source->items), err);
+    counts[DATASET_TRAIN] -= counts[DATASET_TEST];
     free(is_test);
     return status;
 }
@@ -186,23 +188,22 @@ Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays
 
 // Reads the owners; without client_test the test samples have no owners.
 static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err) {
+    const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
-    uint32_t *test = dataset_at(block, block->layout.test_owners);
-    TRY(read_array(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1, "clients",
-                   err));
+    TRY(read_array(train.owners, arrays, CLIENT_TRAIN, block->users - 1, "clients", err));
     if (arrays->found[CLIENT_TEST])
-        return read_array(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
-    memset(test, 0xff, block->test_count * sizeof *test);
+        return read_array(test.owners, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
+    memset(test.owners, 0xff, test.count * sizeof *test.owners);
     return STATUS_OK;
 }
 
 // A single set --------------------------------------------------------------------------------------------------------
 
-// Copies items (bytes each) to the training or the test samples.
-static void part_out(DatasetBlock *block, uint64_t train, uint64_t test, const uint8_t *items, size_t bytes,
+// Copies items (count, bytes each) to the training or the test samples.
+static void part_out(void *train, void *test, const uint8_t *items, size_t count, size_t bytes,
                      const uint8_t *is_test) {
-    uint8_t *to[] = {dataset_at(block, train), dataset_at(block, test)};
-    for (uint64_t i = 0; i < (uint64_t)block->train_count + block->test_count; i++) {
+    uint8_t *to[] = {train, test};
+    for (size_t i = 0; i < count; i++) {
         memcpy(to[is_test[i]], items + i * bytes, bytes);
         to[is_test[i]] += bytes;
     }
@@ -210,27 +211,27 @@ static void part_out(DatasetBlock *block, uint64_t train, uint64_t test, const u
 
 static Status part_single(DatasetBlock *block, uint8_t *items, const uint8_t *is_test, const Arrays *arrays,
                           Error *err) {
-    const DatasetLayout *at = &block->layout;
+    const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
+    const size_t count = (size_t)train.count + test.count, sample = shape_size(block->shape) * block->items.pixel_bytes;
     TRY(arrays_read_samples(items, block, arrays, X_TRAIN, err));
-    part_out(block, at->train_pixels, at->test_pixels, items, shape_size(block->shape) * block->items.pixel_bytes,
-             is_test);
+    part_out(train.samples, test.samples, items, count, sample, is_test);
     TRY(arrays_read_targets(items, block, arrays, Y_TRAIN, err));
-    part_out(block, at->train_labels, at->test_labels, items, block->items.label_bytes, is_test);
+    part_out(train.labels, test.labels, items, count, block->items.label_bytes, is_test);
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     TRY(read_array(items, arrays, CLIENT_TRAIN, block->users - 1, "clients", err));
-    part_out(block, at->train_owners, at->test_owners, items, block->items.owner_bytes, is_test);
+    part_out(train.owners, test.owners, items, count, block->items.owner_bytes, is_test);
     return STATUS_OK;
 }
 
 static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err) {
-    const size_t samples = (size_t)block->train_count + block->test_count;
+    const size_t samples = (size_t)block->counts[DATASET_TRAIN] + block->counts[DATASET_TEST];
     const size_t sample = shape_size(block->shape) * block->items.pixel_bytes, label = block->items.label_bytes;
     const size_t bytes = sample > label ? sample : label;
     uint8_t *is_test = malloc(samples), *items = malloc(samples * (bytes > 4 ? bytes : 4));
     uint32_t tests = 0;
     Status status = is_test && items ? choose_tests(is_test, &tests, arrays, dataset_has_targets(&block->items), err)
                                      : fail(err, STATUS_OS, "no memory for %zu samples", samples);
-    if (status == STATUS_OK && tests != block->test_count)
+    if (status == STATUS_OK && tests != block->counts[DATASET_TEST])
         status = fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", arrays->place);
     if (status == STATUS_OK) status = part_single(block, items, is_test, arrays, err);
     free(is_test);
@@ -240,21 +241,10 @@ static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err)
 
 // Normalisation -------------------------------------------------------------------------------------------------------
 
-// (x - mean) / std, where each mean and std applies to `run` consecutive values.
-static void normalise(float *values, uint32_t samples, const float *mean, const float *std, size_t kinds, size_t run) {
-    for (uint32_t i = 0; i < samples; i++)
-        for (size_t k = 0; k < kinds; k++, values += run)
-            for (size_t j = 0; j < run; j++)
-                values[j] = (values[j] - mean[k]) / std[k];
-}
-
 // Pixels are normalised by the net's first op, numbers are normalised here.
 static void apply_normalisation(DatasetBlock *block, const float *mean, const float *std, size_t kinds) {
-    const DatasetLayout *at = &block->layout;
-    const size_t run = shape_size(block->shape) / kinds;
     if (block->items.pixel_bytes > 1) {
-        normalise(dataset_at(block, at->train_pixels), block->train_count, mean, std, kinds, run);
-        normalise(dataset_at(block, at->test_pixels), block->test_count, mean, std, kinds, run);
+        dataset_apply_scales(block, mean, std, kinds);
         return;
     }
     for (size_t c = 0; c < (size_t)block->shape.channels; c++) {
@@ -289,14 +279,14 @@ static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Erro
 // The data set --------------------------------------------------------------------------------------------------------
 
 static Status read_both(DatasetBlock *block, const DatasetSource *source, const Arrays *arrays, Error *err) {
-    const DatasetLayout *at = &block->layout;
+    static const ArrayRole x[] = {X_TRAIN, X_TEST}, y[] = {Y_TRAIN, Y_TEST};
     if (arrays->is_single) return read_single(block, arrays, err);
-    if (!arrays->labels_alone && !(source->items.outside & 1u << DATASET_TRAIN))
-        TRY(arrays_read_samples(dataset_at(block, at->train_pixels), block, arrays, X_TRAIN, err));
-    if (!arrays->labels_alone && !(source->items.outside & 1u << DATASET_TEST))
-        TRY(arrays_read_samples(dataset_at(block, at->test_pixels), block, arrays, X_TEST, err));
-    TRY(arrays_read_targets(dataset_at(block, at->train_labels), block, arrays, Y_TRAIN, err));
-    TRY(arrays_read_targets(dataset_at(block, at->test_labels), block, arrays, Y_TEST, err));
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
+        const DatasetArrays to = dataset_arrays(block, split);
+        if (!arrays->labels_alone && !(source->items.outside & 1u << split))
+            TRY(arrays_read_samples(to.samples, block, arrays, x[split], err));
+        TRY(arrays_read_targets(to.labels, block, arrays, y[split], err));
+    }
     TRY(arrays_read_validation(block, arrays, err));
     return read_owners(block, arrays, err);
 }
@@ -306,12 +296,12 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
     DatasetSource again = {0};
     TRY(arrays_look_up(&arrays, source->folder, &source->settings, err));
     TRY(arrays_check(&again, &arrays, err));
-    const uint32_t samples = source->train_count + (arrays.is_single ? source->test_count : 0);
-    const uint32_t tests = arrays.is_single ? 0 : source->test_count;
-    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 || again.train_count != samples ||
-        again.test_count != tests || again.validation_count != source->validation_count ||
-        again.items.pixel_bytes != source->items.pixel_bytes || again.items.label_bytes != source->items.label_bytes ||
-        arrays.found[CLIENT_TRAIN] != (source->users != 0))
+    if (arrays.is_single) again.counts[DATASET_TEST] = source->counts[DATASET_TEST]; // which are among the others
+    if (arrays.is_single) again.counts[DATASET_TRAIN] -= source->counts[DATASET_TEST];
+    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 ||
+        memcmp(again.counts, source->counts, sizeof again.counts) != 0 ||
+        again.validation_count != source->validation_count || again.items.pixel_bytes != source->items.pixel_bytes ||
+        again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
     TRY(read_both(block, source, &arrays, err));
     TRY(read_normalisation(block, &arrays, err));

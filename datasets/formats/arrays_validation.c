@@ -27,26 +27,23 @@ Status arrays_add_validation(DatasetSource *source, const Arrays *arrays, Error 
     TRY(arrays_check_pair(arrays, X_TRAIN, X_VALIDATION, differ, err));
     TRY(arrays_check_column(arrays, Y_VALIDATION, X_VALIDATION, err));
     TRY(arrays_check_labels(arrays, Y_TRAIN, Y_VALIDATION, err));
-    const uint64_t all = source->train_count + headers[X_VALIDATION].extent[0];
+    const uint64_t all = source->counts[DATASET_TRAIN] + headers[X_VALIDATION].extent[0];
     if (all > INT32_MAX)
         return fail(err, STATUS_DATA, "%s: %" PRIu64 " training and validation samples; give at most %d", arrays->place,
                     all, INT32_MAX);
     source->validation_count = (uint32_t)headers[X_VALIDATION].extent[0];
-    source->train_count = (uint32_t)all;
+    source->counts[DATASET_TRAIN] = (uint32_t)all;
     return STATUS_OK;
 }
 
 // No user owns a sample of the validation set: a partition never asks for the owner.
 Status arrays_read_validation(DatasetBlock *block, const Arrays *arrays, Error *err) {
-    const DatasetLayout *at = &block->layout;
-    const size_t first = block->train_count - block->validation_count;
+    const DatasetArrays to = dataset_arrays(block, DATASET_TRAIN);
+    const size_t first = to.count - block->validation_count;
     const size_t sample_bytes = shape_size(block->shape) * block->items.pixel_bytes;
     if (block->validation_count == 0) return STATUS_OK;
-    uint8_t *pixels = dataset_at(block, at->train_pixels);
-    TRY(arrays_read_samples(pixels + first * sample_bytes, block, arrays, X_VALIDATION, err));
-    TRY(arrays_read_targets(dataset_at(block, at->train_labels + first * block->items.label_bytes), block, arrays,
-                            Y_VALIDATION, err));
-    if (block->items.owner_bytes > 0)
-        memset((uint32_t *)dataset_at(block, at->train_owners) + first, 0, block->validation_count * sizeof(uint32_t));
+    TRY(arrays_read_samples((uint8_t *)to.samples + first * sample_bytes, block, arrays, X_VALIDATION, err));
+    TRY(arrays_read_targets((uint8_t *)to.labels + first * block->items.label_bytes, block, arrays, Y_VALIDATION, err));
+    if (to.owners) memset(to.owners + first, 0, block->validation_count * sizeof *to.owners);
     return STATUS_OK;
 }

@@ -64,20 +64,14 @@ static Status cifar_find(DatasetSource *source, const char *place, Error *err) {
     for (int i = 1; i <= (kind->is_numbered ? MOST_FILES : 1); i++) {
         train_file(name, kind, i);
         if (i > 1 && !dataset_has_file(place, name)) break;
-        TRY(count_records(&source->train_count, source, kind, place, name, err));
+        TRY(count_records(&source->counts[DATASET_TRAIN], source, kind, place, name, err));
     }
-    TRY(count_records(&source->test_count, source, kind, place, kind->test_file, err));
+    TRY(count_records(&source->counts[DATASET_TEST], source, kind, place, kind->test_file, err));
     return dataset_take_shape(source, 3, 32, 32, place, err);
 }
 
-// Where the next records of a split are stored, and how many may follow.
-typedef struct Filling {
-    uint8_t *pixels;
-    uint16_t *labels;
-    uint32_t left;
-} Filling;
-
-static Status take_records(Filling *to, const Cifar *kind, const uint8_t *records, uint32_t count,
+// to: moves to what the next records fill.
+static Status take_records(DatasetArrays *to, const Cifar *kind, const uint8_t *records, uint32_t count,
                            const ByteStream *stream, Error *err) {
     const size_t record = kind->labels + PIXELS;
     for (uint32_t i = 0; i < count; i++, records += record) {
@@ -87,13 +81,12 @@ static Status take_records(Filling *to, const Cifar *kind, const uint8_t *record
                             records[l], (unsigned long long)(stream->offset - (count - i) * record + l),
                             kind->classes[l]);
         *to->labels++ = records[kind->labels - 1];
-        memcpy(to->pixels, records + kind->labels, PIXELS);
-        to->pixels += PIXELS;
+        to->samples = mempcpy(to->samples, records + kind->labels, PIXELS);
     }
     return STATUS_OK;
 }
 
-static Status read_records(Filling *to, const Cifar *kind, const char *place, const char *name, Error *err) {
+static Status read_records(DatasetArrays *to, const Cifar *kind, const char *place, const char *name, Error *err) {
     uint8_t records[RECORDS_AT_ONCE * (2 + PIXELS)];
     char path[DATASET_PATH_BYTES];
     const size_t record = kind->labels + PIXELS;
@@ -102,12 +95,12 @@ static Status read_records(Filling *to, const Cifar *kind, const char *place, co
     snprintf(path, sizeof path, "%s/%s", place, name);
     TRY(byte_stream_open(&stream, path, err));
     uint64_t rest = stream.file_bytes / record;
-    if (rest > to->left) status = fail(err, STATUS_DATA, "%s: changed while the data set was being read", path);
+    if (rest > to->count) status = fail(err, STATUS_DATA, "%s: changed while the data set was being read", path);
     while (status == STATUS_OK && rest > 0) {
         const uint32_t count = rest < RECORDS_AT_ONCE ? (uint32_t)rest : RECORDS_AT_ONCE;
         status = byte_stream_read(records, &stream, count * record, err);
         if (status == STATUS_OK) status = take_records(to, kind, records, count, &stream, err);
-        to->left -= count;
+        to->count -= count;
         rest -= count;
     }
     if (status == STATUS_OK) status = byte_stream_end(&stream, err);
@@ -118,17 +111,15 @@ static Status read_records(Filling *to, const Cifar *kind, const char *place, co
 static Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const char *place = source->folder;
     const Cifar *kind = kind_of(place);
-    const DatasetLayout *at = &block->layout;
-    Filling train = {dataset_at(block, at->train_pixels), dataset_at(block, at->train_labels), block->train_count};
-    Filling test = {dataset_at(block, at->test_pixels), dataset_at(block, at->test_labels), block->test_count};
+    DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
     char name[NAME_BYTES];
     if (!kind) return fail(err, STATUS_NOINPUT, "%s: no CIFAR files any more", place);
-    for (int i = 1; train.left > 0; i++) {
+    for (int i = 1; train.count > 0; i++) {
         train_file(name, kind, i);
         TRY(read_records(&train, kind, place, name, err));
     }
     TRY(read_records(&test, kind, place, kind->test_file, err));
-    if (test.left > 0)
+    if (test.count > 0)
         return fail(err, STATUS_DATA, "%s/%s: changed while the data set was being read", place, kind->test_file);
     block->classes = (int)kind->classes[kind->labels - 1];
     return STATUS_OK;

@@ -164,35 +164,14 @@ static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     csv_columns_free(&roles);
     if (status == STATUS_OK) status = learn(&tables, source, err);
     if (status == STATUS_OK) status = take_columns(source, &tables.columns, tables.paths[0], err);
-    source->train_count = tables.samples[DATASET_TRAIN];
-    source->test_count = tables.samples[DATASET_TEST];
+    memcpy(source->counts, tables.samples, sizeof source->counts);
     free_tables(&tables);
     return status;
 }
 
 // Reading -------------------------------------------------------------------------------------------------------------
 
-// Destination of the samples of one split.
-typedef struct Samples {
-    float *values;
-    uint16_t *labels;
-    float *targets;
-    uint32_t *owners; // NULL: there are no owners
-    uint32_t room, count;
-} Samples;
-
-static Samples samples_of(DatasetBlock *block, DatasetSplitKind split) {
-    const DatasetLayout *at = &block->layout;
-    const bool is_train = split == DATASET_TRAIN, has_targets = dataset_has_targets(&block->items);
-    void *const labels = dataset_at(block, is_train ? at->train_labels : at->test_labels);
-    return (Samples){.values = dataset_at(block, is_train ? at->train_pixels : at->test_pixels),
-                     .labels = has_targets ? NULL : labels,
-                     .targets = has_targets ? labels : NULL,
-                     .owners = block->users ? dataset_at(block, is_train ? at->train_owners : at->test_owners) : NULL,
-                     .room = is_train ? block->train_count : block->test_count};
-}
-
-static Status take_label(Samples *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
+static Status take_label(uint16_t *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
     char name[64], value[44];
     disarm_text(table->fields[columns->label]); // as its class is called
     const char *text = table->fields[columns->label];
@@ -204,7 +183,7 @@ static Status take_label(Samples *to, const CsvColumns *columns, const CsvTable 
                     table->row, text_cut(name, sizeof name, columns->names[columns->label]),
                     text_cut(value, sizeof value, text),
                     is_number && number >= 0 ? "; classes=N in --data says that labels are numbers below N" : "");
-    to->labels[to->count] = (uint16_t)label;
+    *to = (uint16_t)label;
     return STATUS_OK;
 }
 
@@ -224,23 +203,28 @@ static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn
     return to;
 }
 
-static Status take_row(Samples *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
-    float *value = to->values + (size_t)to->count * columns->features;
-    if (to->count == to->room) return changed(table, err);
+// to: moves to the next sample.
+static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
+    float *value = to->samples;
+    if (to->count == 0) return changed(table, err);
     for (int i = 0; i < columns->count; i++)
         if (columns->columns[i].role == CSV_FEATURE)
             value = take_feature(value, columns, &columns->columns[i], table->fields[i]);
-    if (to->targets) csv_number(&to->targets[to->count], table->fields[columns->target]);
-    if (to->labels) TRY(take_label(to, columns, table, err));
+    to->samples = value;
+    if (columns->target != CSV_NO_COLUMN) {
+        csv_number((float *)(void *)to->labels, table->fields[columns->target]);
+        to->labels += sizeof(float) / sizeof *to->labels;
+    } else
+        TRY(take_label(to->labels++, columns, table, err));
     // Users without training samples are CATEGORY_NONE, which means no owner.
     if (to->owners)
-        to->owners[to->count] =
+        *to->owners++ =
             categories_number(&columns->columns[columns->client].categories, table->fields[columns->client]);
-    to->count++;
+    to->count--;
     return STATUS_OK;
 }
 
-static Status read_table(Samples *to, Tables *tables, uint32_t part, Error *err) {
+static Status read_table(DatasetArrays *to, Tables *tables, uint32_t part, Error *err) {
     CsvTable *table = &tables->open[part];
     const CsvColumns *columns = &tables->columns;
     for (uint32_t row = 0;;) {
@@ -268,7 +252,7 @@ static void take_classes(DatasetBlock *block, const CsvColumns *columns) {
 
 static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Tables tables = {0};
-    Samples samples[] = {samples_of(block, DATASET_TRAIN), samples_of(block, DATASET_TEST)};
+    DatasetArrays samples[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
     TRY(find_paths(&tables, source->folder, err));
     TRY(open_tables(&tables, &source->settings, err));
     Status status = learn(&tables, source, err);
@@ -287,7 +271,7 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     tables.columns.names = tables.open[0].names; // those of before are closed
     for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
         status = read_table(samples, &tables, part, err);
-    if (status == STATUS_OK && (samples[0].count != samples[0].room || samples[1].count != samples[1].room))
+    if (status == STATUS_OK && (samples[DATASET_TRAIN].count > 0 || samples[DATASET_TEST].count > 0))
         status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
     if (status == STATUS_OK) take_classes(block, columns);
     free_tables(&tables);

@@ -95,43 +95,41 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
 }
 
 // The first label of a split that is not below `classes`; the split's count if there is none.
-static uint32_t find_beyond(const uint16_t *labels, uint32_t count, uint32_t classes) {
+static uint32_t find_beyond(const DatasetArrays *split, uint32_t classes) {
     uint32_t i = 0;
-    while (i < count && labels[i] < classes)
+    while (i < split->count && split->labels[i] < classes)
         i++;
     return i;
 }
 
-static Status refuse_beyond(const uint16_t *labels, uint32_t count, uint32_t classes, const DatasetSource *source,
-                            const char *part, Error *err) {
-    const uint32_t i = find_beyond(labels, count, classes);
-    if (i == count) return STATUS_OK;
+static Status refuse_beyond(const DatasetArrays *split, uint32_t classes, const DatasetSource *source, const char *part,
+                            Error *err) {
+    const uint32_t i = find_beyond(split, classes);
+    if (i == split->count) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s: label %d of %s sample %u; %s %u classes, from 0 to %u%s", source->folder,
-                labels[i], part, i, settings_classes(&source->settings) ? "--data says" : "the model knows", classes,
-                classes - 1, settings_classes(&source->settings) ? "; give a larger classes=" : "");
+                split->labels[i], part, i, settings_classes(&source->settings) ? "--data says" : "the model knows",
+                classes, classes - 1, settings_classes(&source->settings) ? "; give a larger classes=" : "");
 }
 
 Status dataset_count_classes(DatasetBlock *block, const DatasetSource *source, const char *test, Error *err) {
-    const uint16_t *labels = dataset_at(block, block->layout.train_labels),
-                   *tests = dataset_at(block, block->layout.test_labels);
+    const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), tests = dataset_arrays(block, DATASET_TEST);
     const uint32_t said = settings_classes(&source->settings),
                    classes = said || !source->model ? said : source->model->outputs;
     block->classes = 1;
     if (dataset_has_targets(&block->items)) return STATUS_OK;
     if (classes > 0) {
         block->classes = (int)classes;
-        TRY(refuse_beyond(labels, block->train_count, classes, source, "training", err));
-        return refuse_beyond(tests, block->test_count, classes, source, "test", err);
+        TRY(refuse_beyond(&train, classes, source, "training", err));
+        return refuse_beyond(&tests, classes, source, "test", err);
     }
-    for (uint32_t i = 0; i < block->train_count; i++)
-        if (labels[i] >= block->classes) block->classes = labels[i] + 1;
-    for (uint32_t i = 0; i < block->test_count && block->train_count == 0; i++) // all samples are for tests
-        if (tests[i] >= block->classes) block->classes = tests[i] + 1;
-    const uint32_t beyond = find_beyond(tests, block->test_count, (uint32_t)block->classes);
-    if (beyond == block->test_count) return STATUS_OK;
+    const DatasetArrays *counted = train.count > 0 ? &train : &tests; // all samples may be for tests
+    for (uint32_t i = 0; i < counted->count; i++)
+        if (counted->labels[i] >= block->classes) block->classes = counted->labels[i] + 1;
+    const uint32_t beyond = find_beyond(&tests, (uint32_t)block->classes);
+    if (beyond == tests.count) return STATUS_OK;
     return fail(
         err, STATUS_DATA,
         "%s: label %d of sample %u; the training labels go up to %d; classes=%d in --data makes it a class that "
         "no training sample has",
-        test, tests[beyond], beyond, block->classes - 1, tests[beyond] + 1);
+        test, tests.labels[beyond], beyond, block->classes - 1, tests.labels[beyond] + 1);
 }

@@ -66,9 +66,9 @@ static Status open_folder(DatasetSource *source, IdxFolder *files, const char *f
         TRY(find_file(files->path[role], folder, role, err));
     for (IdxRole role = 0; role < IDX_ROLES; role++)
         TRY(idx_header(&files->header[role], files->path[role], err));
-    TRY(take_split(&source->test_count, source, files, IDX_TEST_IMAGES, IDX_TEST_LABELS, err));
+    TRY(take_split(&source->counts[DATASET_TEST], source, files, IDX_TEST_IMAGES, IDX_TEST_LABELS, err));
     const Shape test = source->shape;
-    TRY(take_split(&source->train_count, source, files, IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, err));
+    TRY(take_split(&source->counts[DATASET_TRAIN], source, files, IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, err));
     if (memcmp(&source->shape, &test, sizeof test) == 0) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s: images of %dx%dx%d (byte 8), but the training images are %dx%dx%d",
                 files->path[IDX_TEST_IMAGES], test.channels, test.rows, test.columns, source->shape.channels,
@@ -129,16 +129,17 @@ static void *read_other_files(void *argument) {
 }
 
 static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
-    const uint64_t places[IDX_ROLES] = {
-        [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
-        [IDX_TRAIN_LABELS] = block->layout.train_labels + block->train_count,
-        [IDX_TEST_IMAGES] = block->layout.test_pixels,
-        [IDX_TEST_LABELS] = block->layout.test_labels + block->test_count,
+    const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
+    uint8_t *const places[IDX_ROLES] = {
+        [IDX_TRAIN_IMAGES] = train.samples,
+        [IDX_TRAIN_LABELS] = (uint8_t *)train.labels + train.count,
+        [IDX_TEST_IMAGES] = test.samples,
+        [IDX_TEST_LABELS] = (uint8_t *)test.labels + test.count,
     };
     FileReading readings[IDX_ROLES];
     for (IdxRole role = 0; role < IDX_ROLES; role++)
-        readings[role] = (FileReading){
-            .payload = dataset_at(block, places[role]), .header = &files->header[role], .path = files->path[role]};
+        readings[role] =
+            (FileReading){.payload = places[role], .header = &files->header[role], .path = files->path[role]};
     pthread_t thread;
     const bool threaded = pthread_create(&thread, NULL, read_other_files, readings) == 0;
     read_file(&readings[IDX_TRAIN_IMAGES]);
@@ -151,8 +152,8 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
             *err = readings[role].err;
             return readings[role].status;
         }
-    widen_labels(dataset_at(block, block->layout.train_labels), block->train_count);
-    widen_labels(dataset_at(block, block->layout.test_labels), block->test_count);
+    widen_labels(train.labels, train.count);
+    widen_labels(test.labels, test.count);
     return STATUS_OK;
 }
 
@@ -160,8 +161,8 @@ static Status idx_read_folder(DatasetBlock *block, const DatasetSource *source, 
     IdxFolder files;
     DatasetSource again = {.items = source->items};
     TRY(open_folder(&again, &files, source->folder, err));
-    if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 || again.train_count != source->train_count ||
-        again.test_count != source->test_count)
+    if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 ||
+        memcmp(again.counts, source->counts, sizeof again.counts) != 0)
         return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
                     source->folder);
     TRY(read_files(block, &files, err));

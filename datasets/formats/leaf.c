@@ -24,14 +24,15 @@
 // State while the files of both folders are read one after another.
 typedef struct Leaf {
     DatasetBlock *block; // NULL: the samples are only counted and checked
+    DatasetArrays to;    // of the split, if there is a block
     json_t *users;       // name -> number; owned
     size_t features;     // of a sample; 0: not known yet
     bool is_known;       // it is known whether y are classes or targets
     bool has_targets;
-    bool is_text;       // x are texts
-    LeafTexts texts;    // owned
-    int split;          // of the files that are being read: 0: train, 1: test
-    uint32_t counts[2]; // samples of train, test
+    bool is_text;           // x are texts
+    LeafTexts texts;        // owned
+    DatasetSplitKind split; // of the files that are being read
+    uint32_t counts[DATASET_SPLITS];
 } Leaf;
 
 static void free_leaf(Leaf *leaf) {
@@ -87,9 +88,8 @@ static const char *text_of(const json_t *x) {
 
 // Where the sample that is being read belongs in the block.
 static void *sample_at(const Leaf *leaf) {
-    const DatasetLayout *layout = &leaf->block->layout;
-    uint8_t *first = dataset_at(leaf->block, leaf->split == 0 ? layout->train_pixels : layout->test_pixels);
-    return first + (size_t)leaf->counts[leaf->split] * leaf->features * leaf->block->items.pixel_bytes;
+    return (uint8_t *)leaf->to.samples +
+           (size_t)leaf->counts[leaf->split] * leaf->features * leaf->block->items.pixel_bytes;
 }
 
 // CelebA's samples are names of files.
@@ -152,15 +152,12 @@ static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
     if (is_target ? !isfinite(target) : label < 0 || label >= DATASET_MAX_CLASSES)
         return bad_sample(at, "y", "out of range", err);
     if (!leaf->block) return STATUS_OK;
-    const DatasetLayout *layout = &leaf->block->layout;
-    void *labels = dataset_at(leaf->block, leaf->split == 0 ? layout->train_labels : layout->test_labels);
-    uint32_t *owners = dataset_at(leaf->block, leaf->split == 0 ? layout->train_owners : layout->test_owners);
     const uint32_t place = leaf->counts[leaf->split];
     if (is_target)
-        ((float *)labels)[place] = target;
+        ((float *)(void *)leaf->to.labels)[place] = target;
     else
-        ((uint16_t *)labels)[place] = (uint16_t)label;
-    owners[place] = at->owner;
+        leaf->to.labels[place] = (uint16_t)label;
+    leaf->to.owners[place] = at->owner;
     return STATUS_OK;
 }
 
@@ -169,9 +166,7 @@ static Status read_user(Leaf *leaf, const json_t *data, At *at, Error *err) {
     if (!json_is_array(x) || !json_is_array(y) || json_array_size(x) != json_array_size(y))
         return fail(err, STATUS_DATA, "%s: user %.60s: no x and y of the same length in \"user_data\"", at->path,
                     at->user);
-    const uint32_t room = !leaf->block       ? INT32_MAX
-                          : leaf->split == 0 ? leaf->block->train_count
-                                             : leaf->block->test_count;
+    const uint32_t room = leaf->block ? leaf->to.count : INT32_MAX;
     for (at->sample = 0; at->sample < json_array_size(x); at->sample++) {
         if (leaf->counts[leaf->split] >= room)
             return fail(err, STATUS_DATA, "%s: more samples than before: it changed while it was being read", at->path);
@@ -230,7 +225,8 @@ static const char *const parts[] = {"train", "test"};
 static Status read_both(Leaf *leaf, const char *place, Error *err) {
     leaf->users = json_object();
     if (!leaf->users) return fail(err, STATUS_OS, "no memory for the users of %s", place);
-    for (leaf->split = 0; leaf->split < 2; leaf->split++) {
+    for (leaf->split = 0; leaf->split < DATASET_SPLITS; leaf->split++) {
+        if (leaf->block) leaf->to = dataset_arrays(leaf->block, leaf->split);
         TRY(each_file(place, parts[leaf->split], read_file, leaf, err));
         if (leaf->counts[leaf->split] == 0)
             return fail(err, STATUS_DATA, "%s/%s: no samples in this folder", place, parts[leaf->split]);
@@ -269,8 +265,7 @@ static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error 
     const Form *settings = &source->settings;
     leaf_texts_begin(&leaf->texts, settings);
     TRY(read_both(leaf, place, err));
-    source->train_count = leaf->counts[0];
-    source->test_count = leaf->counts[1];
+    memcpy(source->counts, leaf->counts, sizeof source->counts);
     source->users = (uint32_t)json_object_size(leaf->users);
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
                                    .label_bytes = leaf->has_targets ? sizeof(float) : sizeof(uint16_t),
@@ -327,8 +322,8 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
                  .has_targets = dataset_has_targets(&block->items)};
     Status status = leaf.is_text ? learn_texts(&leaf.texts, block, source, err) : STATUS_OK;
     if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
-    const bool is_whole = leaf.counts[0] == block->train_count && leaf.counts[1] == block->test_count &&
-                          json_object_size(leaf.users) == block->users;
+    const bool is_whole =
+        memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;
     if (status == STATUS_OK && !is_whole) status = changed(source, err);
     if (status == STATUS_OK && leaf.is_text) {
         leaf_texts_names(dataset_at(block, block->layout.features), dataset_at(block, block->layout.names),

@@ -217,7 +217,8 @@ static Status make_vocabulary(Texts *texts, const DatasetModel *model, const cha
 }
 
 // Reads both files, cut as the settings say. counts: numbers of samples of train.txt and test.txt.
-static Status open_texts(Texts *texts, uint32_t counts[2], const DatasetSource *source, const char *place, Error *err) {
+static Status open_texts(Texts *texts, uint32_t counts[DATASET_SPLITS], const DatasetSource *source, const char *place,
+                         Error *err) {
     static const char *const names[] = {"train.txt", "test.txt"};
     *texts = (Texts){.user_count = 0};
     Status status = read_cut(&texts->cut, place, err);
@@ -253,12 +254,9 @@ static void note_vocabulary(DatasetItems *items, const Texts *texts) {
 static Status text_find(DatasetSource *source, const char *place, Error *err) {
     Texts texts;
     char path[DATASET_PATH_BYTES];
-    uint32_t counts[2];
     source->items = DATASET_IMAGES;
-    TRY(open_texts(&texts, counts, source, place, err));
+    TRY(open_texts(&texts, source->counts, source, place, err));
     note_vocabulary(&source->items, &texts);
-    source->train_count = counts[0];
-    source->test_count = counts[1];
     if (texts.cut.separator_bytes) {
         source->users = texts.user_count;
         source->items.owner_bytes = sizeof(uint32_t);
@@ -275,39 +273,38 @@ static Status text_find(DatasetSource *source, const char *place, Error *err) {
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
-static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const Texts *texts, int which) {
-    const Text *text = &texts->of[which];
+static void fill(DatasetArrays to, const Texts *texts, DatasetSplitKind split) {
+    uint8_t *sample = to.samples;
+    const Text *text = &texts->of[split];
     const Cut *cut = &texts->cut;
     const bool same_sections = texts->sections[0] == texts->sections[1];
     const uint8_t *rest = text->bytes;
     for (uint32_t s = 0; rest; s++) {
         const Section section = next_section(&rest, text, cut);
         const uint64_t count = samples_in(&section, cut);
-        const uint32_t owner = which == 0 || same_sections ? texts->users[s] : NOBODY;
+        const uint32_t owner = split == DATASET_TRAIN || same_sections ? texts->users[s] : NOBODY;
         for (uint64_t i = 0; i < count; i++) {
             const uint8_t *from = section.begin + i * cut->step;
             for (size_t c = 0; c < cut->length; c++)
-                *samples++ = (uint8_t)texts->number[from[c]];
-            *labels++ = texts->number[from[cut->length]];
-            if (owners) *owners++ = owner;
+                *sample++ = (uint8_t)texts->number[from[c]];
+            *to.labels++ = texts->number[from[cut->length]];
+            if (to.owners) *to.owners++ = owner;
         }
     }
 }
 
 static Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    const DatasetLayout *at = &block->layout;
     Texts texts;
     DatasetItems items = {0};
-    char *tokens = dataset_at(block, at->features), *classes = dataset_at(block, at->names);
+    char *tokens = dataset_at(block, block->layout.features), *classes = dataset_at(block, block->layout.names);
     char class[VOCABULARY_CLASS_BYTES];
-    uint32_t counts[2];
+    uint32_t counts[DATASET_SPLITS];
     TRY(open_texts(&texts, counts, source, source->folder, err));
     note_vocabulary(&items, &texts);
     const bool has_users = texts.cut.separator_bytes > 0;
-    if (counts[0] != block->train_count || counts[1] != block->test_count ||
-        texts.cut.length != (size_t)block->shape.columns || (has_users ? texts.user_count : 0) != block->users ||
-        items.vocabulary != block->items.vocabulary || items.feature_bytes != block->items.feature_bytes ||
-        items.names_bytes != block->items.names_bytes) {
+    if (memcmp(counts, block->counts, sizeof counts) != 0 || texts.cut.length != (size_t)block->shape.columns ||
+        (has_users ? texts.user_count : 0) != block->users || items.vocabulary != block->items.vocabulary ||
+        items.feature_bytes != block->items.feature_bytes || items.names_bytes != block->items.names_bytes) {
         free_texts(&texts);
         return fail(err, STATUS_DATA, "%s: the texts changed while the data set was being read", source->folder);
     }
@@ -316,10 +313,8 @@ static Status text_read(DatasetBlock *block, const DatasetSource *source, Error 
         classes = stpcpy(classes, vocabulary_class(class, token)) + 1;
     }
     block->classes = (int)texts.characters;
-    fill(dataset_at(block, at->train_pixels), dataset_at(block, at->train_labels),
-         has_users ? dataset_at(block, at->train_owners) : NULL, &texts, 0);
-    fill(dataset_at(block, at->test_pixels), dataset_at(block, at->test_labels),
-         has_users ? dataset_at(block, at->test_owners) : NULL, &texts, 1);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        fill(dataset_arrays(block, split), &texts, split);
     block->scale[0] = 1; // indices of characters enter a net unchanged
     free_texts(&texts);
     return STATUS_OK;

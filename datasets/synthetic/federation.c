@@ -34,18 +34,20 @@ static Status describe_quadratics(DatasetSource *source, const UserKind *kind, E
                         "quadratics: samples=%.15g: half of them are the other half's mirror image; give "
                         "even whole numbers",
                         samples[user]);
-        source->train_count += (uint32_t)samples[user];
+        source->counts[DATASET_TRAIN] += (uint32_t)samples[user];
     }
-    source->test_count = source->train_count;
+    source->counts[DATASET_TEST] = source->counts[DATASET_TRAIN];
     source->shape = (Shape){1, 1, 1};
     source->classes = 1;
     source->items.label_bytes = sizeof(float);
     return STATUS_OK;
 }
 
-static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
+static Status fill_quadratics(const DatasetArrays *arrays, const DatasetSource *source, const UserKind *kind,
+                              Error *err) {
     (void)kind;
-    const FederationSplit *train = &arrays->train;
+    const DatasetArrays *train = &arrays[DATASET_TRAIN], *test = &arrays[DATASET_TEST];
+    float *values = train->samples, *targets = (float *)(void *)train->labels;
     double a[MOST_USERS], b[MOST_USERS], samples[MOST_USERS];
     uint32_t s = 0;
     TRY(read_each(a, source, KEY_A, "a", err));
@@ -54,13 +56,13 @@ static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *sou
     for (uint32_t user = 0; user < source->users; user++)
         for (uint32_t i = 0; i < (uint32_t)samples[user]; i++, s++) {
             const float sign = i % 2 ? -1 : 1;
-            train->values[s] = (float)sqrt(a[user]) * sign;
-            ((float *)(void *)train->labels)[s] = (float)(sqrt(a[user]) * b[user]) * sign;
+            values[s] = (float)sqrt(a[user]) * sign;
+            targets[s] = (float)(sqrt(a[user]) * b[user]) * sign;
             train->owners[s] = user;
         }
-    memcpy(arrays->test.values, train->values, s * sizeof *train->values);
-    memcpy(arrays->test.labels, train->labels, s * sizeof(float));
-    memcpy(arrays->test.owners, train->owners, s * sizeof *train->owners);
+    memcpy(test->samples, values, s * sizeof *values);
+    memcpy(test->labels, targets, s * sizeof *targets);
+    memcpy(test->owners, train->owners, s * sizeof *train->owners);
     return STATUS_OK;
 }
 
@@ -103,7 +105,7 @@ Status federation_describe(DatasetSource *source, const char *data, uint64_t see
     return federation->describe(source, federation->kind, err);
 }
 
-Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+Status federation_fill(const DatasetArrays *arrays, const DatasetSource *source, Error *err) {
     const Federation *federation = federations[source->federation.row];
     return federation->fill(arrays, source, federation->kind, err);
 }

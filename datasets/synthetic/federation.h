@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "base/keyed_text.h"
-#include "datasets/dataset.h"
+#include "datasets/dataset_block.h"
 
 extern const FormTable federation_table;
 
@@ -30,18 +30,8 @@ bool federation_is_named(const char *data);
 // wrong form.
 Status federation_describe(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
-// The arrays of one split, owned by the caller.
-typedef struct FederationSplit {
-    float *values;    // (count, C,H,W)
-    uint16_t *labels; // (count) classes, or float32 targets
-    uint32_t *owners;
-} FederationSplit;
-
-typedef struct FederationArrays {
-    FederationSplit train, test;
-} FederationArrays;
-
-Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err);
+// Fills the arrays (DATASET_SPLITS) of the caller.
+Status federation_fill(const DatasetArrays *arrays, const DatasetSource *source, Error *err);
 
 // How the users of a federation of classes differ: for federation_classes.c.
 typedef struct UserKind UserKind;
@@ -51,7 +41,7 @@ typedef struct UserKind UserKind;
 typedef struct Federation {
     FormRow text;
     Status (*describe)(DatasetSource *source, const UserKind *kind, Error *err);
-    Status (*fill)(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err);
+    Status (*fill)(const DatasetArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err);
     const UserKind *kind; // NULL: not used
 } Federation;
 

@@ -64,29 +64,24 @@ static uint16_t draw_sample(float *values, const User *user, RngKey key, RngKey 
     return (uint16_t)label;
 }
 
-// Indices of the next samples to fill.
-typedef struct Filling {
-    uint32_t train, test;
-} Filling;
-
-static void put_sample(const FederationSplit *split, uint32_t *next, uint32_t owner, const float *values, size_t count,
-                       uint16_t label) {
-    memcpy(split->values + *next * count, values, count * sizeof *values);
-    split->labels[*next] = label;
-    split->owners[(*next)++] = owner;
+// to: moves to the next sample.
+static void put_sample(DatasetArrays *to, uint32_t owner, const float *values, size_t count, uint16_t label) {
+    to->samples = mempcpy(to->samples, values, count * sizeof *values);
+    *to->labels++ = label;
+    *to->owners++ = owner;
 }
 
 // Draws all samples of one user; with `shared` each is used for both training and test.
-static void fill_user(FederationArrays *arrays, Filling *filling, const User *user, const DatasetSource *source,
-                      uint32_t number, uint32_t size, bool shared) {
+static void fill_user(DatasetArrays to[DATASET_SPLITS], const User *user, const DatasetSource *source, uint32_t number,
+                      uint32_t size, bool shared) {
     float values[MOST_DIMENSIONS];
     const uint32_t train_part = (uint32_t)(0.9 * size);
     for (uint32_t i = 0; i < size; i++) {
         uint16_t label = draw_sample(values, user, key_of(source, STREAM_SAMPLES, number, i),
                                      key_of(source, STREAM_LOGITS, number, i));
         bool trains = shared || i < train_part, tests = shared || i >= train_part;
-        if (trains) put_sample(&arrays->train, &filling->train, number, values, user->dimensions, label);
-        if (tests) put_sample(&arrays->test, &filling->test, number, values, user->dimensions, label);
+        if (trains) put_sample(&to[DATASET_TRAIN], number, values, user->dimensions, label);
+        if (tests) put_sample(&to[DATASET_TEST], number, values, user->dimensions, label);
     }
 }
 
@@ -116,20 +111,20 @@ static Status describe_users(DatasetSource *source, const UserKind *kind, Error 
     if (samples > 1e8)
         return fail(err, STATUS_USAGE, "%s: %.0f samples; lower users or what makes their sizes differ", source->name,
                     samples);
-    source->train_count = (uint32_t)train;
-    source->test_count = (uint32_t)(kind->shared ? samples : samples - train);
+    source->counts[DATASET_TRAIN] = (uint32_t)train;
+    source->counts[DATASET_TEST] = (uint32_t)(kind->shared ? samples : samples - train);
     return STATUS_OK;
 }
 
-static Status fill_users(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
-    Filling filling = {0};
+static Status fill_users(const DatasetArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
+    DatasetArrays to[] = {arrays[DATASET_TRAIN], arrays[DATASET_TEST]};
     User *user = calloc(1, sizeof *user);
     if (!user) return fail(err, STATUS_OS, "no memory for a user of %s", source->name);
     user->dimensions = (uint32_t)source->shape.columns;
     user->classes = (uint32_t)source->classes;
     for (uint32_t number = 0; number < source->users; number++) {
         kind->draw(user, source, number);
-        fill_user(arrays, &filling, user, source, number, (uint32_t)kind->size(source, number), kind->shared);
+        fill_user(to, user, source, number, (uint32_t)kind->size(source, number), kind->shared);
     }
     free(user);
     return STATUS_OK;
@@ -231,22 +226,22 @@ enum { CUBE_USERS = 4, CUBE_TESTS = 1000 };
 static Status describe_fcube(DatasetSource *source, const UserKind *kind, Error *err) {
     (void)kind, (void)err;
     set_classes(source, CUBE_USERS, 3, 2);
-    source->train_count = CUBE_USERS * (uint32_t)source->federation.number[0];
-    source->test_count = CUBE_TESTS;
+    source->counts[DATASET_TRAIN] = CUBE_USERS * (uint32_t)source->federation.number[0];
+    source->counts[DATASET_TEST] = CUBE_TESTS;
     return STATUS_OK;
 }
 
 // A user's two octants are opposite, so that each user has samples of both classes.
-static Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
+static Status fill_fcube(const DatasetArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
     (void)kind, (void)err;
-    uint32_t train = 0, test = 0;
+    DatasetArrays train = arrays[DATASET_TRAIN], test = arrays[DATASET_TEST];
     for (uint32_t user = 0; user < CUBE_USERS; user++)
         for (uint32_t i = 0; i < (uint32_t)source->federation.number[0]; i++) {
             RngBlock block = rng_block(key_of(source, STREAM_SAMPLES, user, i), 0, 0, 0, 0);
             float side = i % 2 ? -1 : 1; // of the first coordinate: the class
             float values[3] = {side * rng_float(block.word[0]), (user > 1 ? -side : side) * rng_float(block.word[1]),
                                (user % 2 ? -side : side) * rng_float(block.word[2])};
-            put_sample(&arrays->train, &train, user, values, 3, i % 2);
+            put_sample(&train, user, values, 3, i % 2);
         }
     for (uint32_t i = 0; i < CUBE_TESTS; i++) {
         RngBlock block = rng_block(key_of(source, STREAM_SAMPLES, CUBE_USERS, i), 0, 0, 0, 0);
@@ -255,7 +250,7 @@ static Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, 
             values[j] = 2 * rng_float(block.word[j]) - 1;
         // The user whose octants contain the point.
         uint32_t user = (values[1] * values[0] < 0 ? 2u : 0u) + (values[2] * values[0] < 0 ? 1u : 0u);
-        put_sample(&arrays->test, &test, user, values, 3, values[0] > 0 ? 0 : 1);
+        put_sample(&test, user, values, 3, values[0] > 0 ? 0 : 1);
     }
     return STATUS_OK;
 }

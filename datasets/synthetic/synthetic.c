@@ -18,7 +18,7 @@ enum {
 };
 
 // The streams of RNG_SYNTHETIC: the second index of a key.
-enum { STREAM_TRAIN = SYNTHETIC_TRAIN, STREAM_TEST = SYNTHETIC_TEST, STREAM_PROTOTYPES };
+enum { STREAM_TRAIN = DATASET_TRAIN, STREAM_TEST = DATASET_TEST, STREAM_PROTOTYPES };
 
 static const char NAME[] = "synthetic";
 
@@ -38,17 +38,17 @@ static bool read_number(uint32_t *number, const char **text, char before, uint32
     return true;
 }
 
-Status synthetic_parse(Shape *shape, uint32_t *train_count, uint32_t *test_count, const char *data, Error *err) {
+Status synthetic_parse(Shape *shape, uint32_t counts[DATASET_SPLITS], const char *data, Error *err) {
     const char *text = data + sizeof NAME - 1;
     uint32_t channels = 1, rows = 28, columns = 28;
-    *train_count = 60000;
-    *test_count = 10000;
+    counts[DATASET_TRAIN] = 60000;
+    counts[DATASET_TEST] = 10000;
     bool good = synthetic_is_named(data);
     if (good && *text)
         good = read_number(&channels, &text, ':', DATASET_MAX_CHANNELS) &&
                read_number(&rows, &text, 'x', GREATEST_SIDE) && read_number(&columns, &text, 'x', GREATEST_SIDE);
-    if (good && *text) good = read_number(train_count, &text, ':', INT32_MAX);
-    if (good && *text) good = read_number(test_count, &text, ':', INT32_MAX);
+    if (good && *text) good = read_number(&counts[DATASET_TRAIN], &text, ':', INT32_MAX);
+    if (good && *text) good = read_number(&counts[DATASET_TEST], &text, ':', INT32_MAX);
     if (!good || *text)
         return fail(err, STATUS_USAGE,
                     "%s: expected synthetic[:CxHxW[:TRAIN[:TEST]]], for example synthetic:1x28x28:60000:10000, with at "
@@ -135,7 +135,7 @@ static Recipe draw_recipe(const Synthetic *synthetic, RngKey key) {
     };
 }
 
-uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, SyntheticSplit split, uint32_t index) {
+uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, DatasetSplitKind split, uint32_t index) {
     const Shape shape = synthetic->shape;
     const RngKey key = rng_key(synthetic->seed, RNG_SYNTHETIC, split, index, 0);
     const Recipe recipe = draw_recipe(synthetic, key);

@@ -70,7 +70,8 @@ static void numbers_of_every_type_and_byte_order_become_single_precision(void **
 
 static void labels_may_be_one_hot_rows_or_of_any_byte_order(void **state) {
     static const float rows[9] = {0, 1, 0, 1, 0, 0, 0, 1, 0}; // no sample of class 2
-    static const uint8_t several[9] = {0, 1, 0, 1, 0, 1, 0, 1, 0}, wrong[9] = {0, 1, 0, 1, 0, 2, 0, 1, 0}, bools[6] = {1, 0, 0, 0, 1, 0};
+    static const uint8_t several[9] = {0, 1, 0, 1, 0, 1, 0, 1, 0}, wrong[9] = {0, 1, 0, 1, 0, 2, 0, 1, 0},
+                         bools[6] = {1, 0, 0, 0, 1, 0};
     char path[SCRATCH_PATH_BYTES];
     Loaded loaded;
     Altered set = altered(GRAY_ARRAYS);

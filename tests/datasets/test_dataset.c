@@ -276,7 +276,7 @@ static void files_that_change_between_finding_and_reading_are_refused(void **sta
     idx_files_write(new_folder(folder, *state, "changing"), GRAY_SET, false);
     check_ok(dataset_find(&source, folder, 1, &err));
     void *block = aligned_alloc(64, source.block_bytes);
-    source.test_count = 1;
+    source.counts[DATASET_TEST] = 1;
     assert_int_equal(dataset_read(block, &source, &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "changed"));
     check_ok(dataset_find(&source, folder, 1, &err));

@@ -218,7 +218,7 @@ static void tables_are_read_once(void **state) {
     assert_false(first.from_copy);
     source = (DatasetSource){0};
     check_ok(dataset_find(&source, folder, 1, &err));
-    assert_int_equal(source.train_count, 2);
+    assert_int_equal(source.counts[DATASET_TRAIN], 2);
     assert_int_equal(source.users, 2);
     check_ok(load(&again, folder, 1, &err));
     assert_true(again.from_copy);

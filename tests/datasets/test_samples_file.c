@@ -64,7 +64,9 @@ static void a_file_that_is_cut_off_while_it_is_mapped_reads_as_zeros_and_is_name
         assert_int_equal(files[i].fd, -1);
     }
     assert_int_equal(samples_file_open(&files[0], &source, DATASET_TRAIN, &err), STATUS_DATA);
-    assert_non_null(strstr(err.message, "cut.npz: x_train: changed while the data set was being read; start again when nobody writes to it"));
+    assert_non_null(
+        strstr(err.message,
+               "cut.npz: x_train: changed while the data set was being read; start again when nobody writes to it"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(samples_file_open(&files[0], &source, DATASET_TRAIN, &err), STATUS_NOINPUT);
 }

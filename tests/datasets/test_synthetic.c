@@ -21,12 +21,12 @@ static void options_are_read_with_their_defaults(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Shape shape;
-        uint32_t train, test;
+        uint32_t counts[DATASET_SPLITS];
         Error err;
-        check_ok(synthetic_parse(&shape, &train, &test, cases[i].data, &err));
+        check_ok(synthetic_parse(&shape, counts, cases[i].data, &err));
         assert_memory_equal(&shape, &cases[i].shape, sizeof shape);
-        assert_int_equal(train, cases[i].train);
-        assert_int_equal(test, cases[i].test);
+        assert_int_equal(counts[DATASET_TRAIN], cases[i].train);
+        assert_int_equal(counts[DATASET_TEST], cases[i].test);
     }
 }
 
@@ -50,9 +50,9 @@ static void options_that_are_wrong_are_refused_with_an_example(void **state) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Shape shape;
-        uint32_t train, test;
+        uint32_t counts[DATASET_SPLITS];
         Error err = {.message = ""};
-        assert_int_equal(synthetic_parse(&shape, &train, &test, wrong[i], &err), STATUS_USAGE);
+        assert_int_equal(synthetic_parse(&shape, counts, wrong[i], &err), STATUS_USAGE);
         assert_non_null(strstr(err.message, "synthetic:1x28x28:60000:10000"));
     }
 }
@@ -76,14 +76,14 @@ static void a_sample_depends_on_seed_split_and_index_alone(void **state) {
     check_ok(synthetic_init(&synthetic, shape, 1, &err));
     check_ok(synthetic_init(&again, shape, 1, &err));
     check_ok(synthetic_init(&other_seed, shape, 2, &err));
-    uint8_t label = synthetic_sample(first, &synthetic, SYNTHETIC_TRAIN, 7);
-    synthetic_sample(second, &again, SYNTHETIC_TRAIN, 8);
+    uint8_t label = synthetic_sample(first, &synthetic, DATASET_TRAIN, 7);
+    synthetic_sample(second, &again, DATASET_TRAIN, 8);
     assert_memory_not_equal(first, second, SIZE);
-    assert_int_equal(synthetic_sample(second, &again, SYNTHETIC_TRAIN, 7), label);
+    assert_int_equal(synthetic_sample(second, &again, DATASET_TRAIN, 7), label);
     assert_memory_equal(first, second, SIZE);
-    synthetic_sample(second, &synthetic, SYNTHETIC_TEST, 7);
+    synthetic_sample(second, &synthetic, DATASET_TEST, 7);
     assert_memory_not_equal(first, second, SIZE);
-    synthetic_sample(second, &other_seed, SYNTHETIC_TRAIN, 7);
+    synthetic_sample(second, &other_seed, DATASET_TRAIN, 7);
     assert_memory_not_equal(first, second, SIZE);
     synthetic_free(&synthetic);
     synthetic_free(&again);
@@ -99,7 +99,7 @@ static void its_bytes_are_as_they_always_were(void **state) {
     check_ok(synthetic_init(&synthetic, (Shape){1, 2, 4}, 1, &err));
     for (uint32_t i = 0; i < 2; i++) {
         uint8_t sample[9];
-        sample[8] = synthetic_sample(sample, &synthetic, SYNTHETIC_TRAIN, i);
+        sample[8] = synthetic_sample(sample, &synthetic, DATASET_TRAIN, i);
         assert_memory_equal(sample, expected[i], sizeof sample);
     }
     synthetic_free(&synthetic);
@@ -116,7 +116,7 @@ static void it_can_be_learned_but_not_at_once(void **state) {
     Error err;
     check_ok(synthetic_init(&synthetic, (Shape){1, 28, 28}, 1, &err));
     for (uint32_t i = 0; i < TRAIN; i++) {
-        uint8_t label = synthetic_sample(pixels, &synthetic, SYNTHETIC_TRAIN, i);
+        uint8_t label = synthetic_sample(pixels, &synthetic, DATASET_TRAIN, i);
         counts[label]++;
         for (int p = 0; p < SIZE; p++)
             means[label][p] += pixels[p];
@@ -124,7 +124,7 @@ static void it_can_be_learned_but_not_at_once(void **state) {
     for (int guess = 0; guess < SYNTHETIC_CLASSES; guess++)
         assert_in_range(counts[guess], TRAIN / 10 - 100, TRAIN / 10 + 100);
     for (uint32_t i = 0; i < TEST; i++) {
-        uint8_t label = synthetic_sample(pixels, &synthetic, SYNTHETIC_TEST, i), nearest = 0;
+        uint8_t label = synthetic_sample(pixels, &synthetic, DATASET_TEST, i), nearest = 0;
         double least = INFINITY;
         for (uint8_t guess = 0; guess < SYNTHETIC_CLASSES; guess++) {
             double distance = 0;

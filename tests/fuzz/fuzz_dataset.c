@@ -28,8 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         DatasetBlock *header = (DatasetBlock *)block;
         header->magic = DATASET_MAGIC;
         header->version = DATASET_VERSION;
-        Status status = dataset_layout(&header->layout, header->shape, header->train_count, header->test_count,
-                                       &header->items, &err);
+        Status status = dataset_layout(&header->layout, header->shape, header->counts, &header->items, &err);
         refused_with_a_sentence(status, &err);
     }
     Dataset data;

@@ -37,7 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     } else {
         DatasetSource source = {0};
         if (refused_with_a_sentence(federation_describe(&source, text, input[0], &err), &err) == STATUS_OK) {
-            must(federation_is_named(text) && source.users > 0 && source.train_count > 0 && source.test_count > 0);
+            must(federation_is_named(text) && source.users > 0 && source.counts[DATASET_TRAIN] > 0 &&
+                 source.counts[DATASET_TEST] > 0);
             must_be_in_range(&source.federation, &federation_table);
         }
     }

@@ -53,7 +53,7 @@ static inline void find_and_read_with(const DatasetFormat *format, const char *p
     if (is_normalised && source.items.pixel_bytes == sizeof(float))
         source.items.scales = (uint32_t)(source.shape.channels > 1 || source.shape.rows > 1 ? source.shape.channels
                                                                                             : source.shape.columns);
-    Status status = dataset_layout(&layout, source.shape, source.train_count, source.test_count, &source.items, &err);
+    Status status = dataset_layout(&layout, source.shape, source.counts, &source.items, &err);
     if (refused_with_a_sentence(status, &err) != STATUS_OK || layout.block_bytes > MOST_BLOCK_BYTES) return;
     void *block = aligned_alloc(DATASET_ALIGNMENT, layout.block_bytes);
     must(block);

@@ -249,7 +249,8 @@ static Status count_users_clients(Options *options, const DatasetSource *source,
                                                 dataset_train_owners(&owners, &found, NULL) != STATUS_OK))
         return STATUS_OK;
     spec.owners = owners;
-    const Status status = partition_count_clients(&clients, &spec, source->train_count - source->validation_count, err);
+    const Status status =
+        partition_count_clients(&clients, &spec, source->counts[DATASET_TRAIN] - source->validation_count, err);
     free(owners);
     if (clients > 0) options->clients = (int)clients;
     return status;
