@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/suggest.h"
@@ -51,16 +50,11 @@ static bool lone_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
     return found == 1;
 }
 
-static bool is_table(const char *name) {
-    const char *ending = strrchr(name, '.');
-    return ending && strcasecmp(ending, ".csv") == 0;
-}
-
 bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place) {
     bool found = false;
     DIR *listing = opendir(place);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) && !found;) {
-        found = is_table(entry->d_name) && strcmp(entry->d_name, "train.csv") != 0 &&
+        found = dataset_has_ending(entry->d_name, ".csv") && strcmp(entry->d_name, "train.csv") != 0 &&
                 strcmp(entry->d_name, "test.csv") != 0;
         if (found) text_cut(name, DATASET_PATH_BYTES, entry->d_name);
     }
@@ -78,9 +72,8 @@ Status dataset_unknown(const char *place, Error *err) {
                     "%s: no data set here; the table %s in it is one by itself: name it in --data, with its column of "
                     "classes: label=COLUMN",
                     place, table);
-    const char *ending = strrchr(place, '.');
     const bool is_file = stat(place, &about) == 0 && !S_ISDIR(about.st_mode);
-    if (is_file && ending && strcmp(ending, ".npy") == 0)
+    if (is_file && dataset_has_ending(place, ".npy"))
         return fail(
             err, STATUS_NOINPUT,
             "%s: one array; a data set has x_train, y_train, x_test and y_test in a .npz or a folder, and y_train "

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
@@ -37,8 +36,7 @@ static const char *const single_names[ROLES][ALIASES] = {
 
 static bool is_archive(const char *place) {
     struct stat about;
-    const char *ending = strrchr(place, '.');
-    return ending && strcasecmp(ending, ".npz") == 0 && stat(place, &about) == 0 && S_ISREG(about.st_mode);
+    return dataset_has_ending(place, ".npz") && stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
 static DatasetPresence arrays_is_here(const char *place) {

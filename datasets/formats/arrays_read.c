@@ -17,7 +17,7 @@ static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, E
         memcmp(again.extent, before->extent, sizeof again.extent) == 0)
         return STATUS_OK;
     byte_stream_close(stream);
-    return fail(err, STATUS_DATA, "%s: its header changed while the data set was being read", arrays->said[role]);
+    return dataset_changed(arrays->said[role], err);
 }
 
 // Reads the values of an array into `to` (count): pixels unchanged, whole numbers up to `greatest` as uint32_t if
@@ -231,8 +231,7 @@ static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err)
     uint32_t tests = 0;
     Status status = is_test && items ? choose_tests(is_test, &tests, arrays, dataset_has_targets(&block->items), err)
                                      : fail(err, STATUS_OS, "no memory for %zu samples", samples);
-    if (status == STATUS_OK && tests != block->counts[DATASET_TEST])
-        status = fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", arrays->place);
+    if (status == STATUS_OK && tests != block->counts[DATASET_TEST]) status = dataset_changed(arrays->place, err);
     if (status == STATUS_OK) status = part_single(block, items, is_test, arrays, err);
     free(is_test);
     free(items);
@@ -302,7 +301,7 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         memcmp(again.counts, source->counts, sizeof again.counts) != 0 ||
         again.validation_count != source->validation_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
-        return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
+        return dataset_changed(source->folder, err);
     TRY(read_both(block, source, &arrays, err));
     TRY(read_normalisation(block, &arrays, err));
     TRY(dataset_count_classes(block, source, arrays.said[arrays.is_single ? Y_TRAIN : Y_TEST], err));

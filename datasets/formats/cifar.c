@@ -45,8 +45,7 @@ static Status count_records(uint32_t *count, DatasetSource *source, const Cifar 
     char path[DATASET_PATH_BYTES];
     ByteStream stream;
     const uint64_t record = kind->labels + PIXELS;
-    if (snprintf(path, sizeof path, "%s/%s", place, name) >= DATASET_PATH_BYTES)
-        return fail(err, STATUS_NOINPUT, "%s: a path of more than %d bytes", place, DATASET_PATH_BYTES - 1);
+    TRY(dataset_path(path, place, name, err));
     TRY(byte_stream_open(&stream, path, err));
     const uint64_t bytes = stream.file_bytes, records = bytes / record;
     byte_stream_close(&stream);
@@ -92,10 +91,10 @@ static Status read_records(DatasetArrays *to, const Cifar *kind, const char *pla
     const size_t record = kind->labels + PIXELS;
     ByteStream stream;
     Status status = STATUS_OK;
-    snprintf(path, sizeof path, "%s/%s", place, name);
+    TRY(dataset_path(path, place, name, err));
     TRY(byte_stream_open(&stream, path, err));
     uint64_t rest = stream.file_bytes / record;
-    if (rest > to->count) status = fail(err, STATUS_DATA, "%s: changed while the data set was being read", path);
+    if (rest > to->count) status = dataset_changed(path, err);
     while (status == STATUS_OK && rest > 0) {
         const uint32_t count = rest < RECORDS_AT_ONCE ? (uint32_t)rest : RECORDS_AT_ONCE;
         status = byte_stream_read(records, &stream, count * record, err);
@@ -119,8 +118,7 @@ static Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error
         TRY(read_records(&train, kind, place, name, err));
     }
     TRY(read_records(&test, kind, place, kind->test_file, err));
-    if (test.count > 0)
-        return fail(err, STATUS_DATA, "%s/%s: changed while the data set was being read", place, kind->test_file);
+    if (test.count > 0) return dataset_changed(place, err);
     block->classes = (int)kind->classes[kind->labels - 1];
     return STATUS_OK;
 }

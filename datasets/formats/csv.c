@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
@@ -27,15 +26,10 @@ typedef struct Tables {
     uint32_t samples[DATASET_SPLITS];
 } Tables;
 
-static bool has_ending(const char *place, const char *ending) {
-    const size_t length = strlen(place), bytes = strlen(ending);
-    return length > bytes && strcasecmp(place + length - bytes, ending) == 0;
-}
-
 static bool is_table(const char *place) {
     struct stat about;
-    return (has_ending(place, ".csv") || has_ending(place, ".csv.gz") || has_ending(place, ".tsv") ||
-            has_ending(place, ".tsv.gz")) &&
+    return (dataset_has_ending(place, ".csv") || dataset_has_ending(place, ".csv.gz") ||
+            dataset_has_ending(place, ".tsv") || dataset_has_ending(place, ".tsv.gz")) &&
            stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
@@ -67,12 +61,11 @@ static Status missing(const char *place, const char *name, Error *err) {
 
 static Status find_paths(Tables *tables, const char *place, Error *err) {
     tables->count = is_table(place) ? 1 : 2;
-    for (uint32_t i = 0; i < tables->count; i++) {
-        const char *name = tables->count == 2 ? name_of_part(place, (CsvPart)i) : "";
-        if (snprintf(tables->paths[i], DATASET_PATH_BYTES, "%s%s%s", place, *name ? "/" : "", name) >=
-            DATASET_PATH_BYTES)
-            return fail(err, STATUS_NOINPUT, "%.200s: a path of more than %d bytes", place, DATASET_PATH_BYTES - 1);
-        if (*name && !dataset_has_file(place, name)) return missing(place, name, err);
+    if (tables->count == 1) snprintf(tables->paths[0], sizeof tables->paths[0], "%s", place);
+    for (CsvPart part = 0; part < 2 && tables->count == 2; part++) {
+        const char *name = name_of_part(place, part);
+        TRY(dataset_path(tables->paths[part], place, name, err));
+        if (!dataset_has_file(place, name)) return missing(place, name, err);
     }
     return STATUS_OK;
 }
@@ -187,10 +180,6 @@ static Status take_label(uint16_t *to, const CsvColumns *columns, const CsvTable
     return STATUS_OK;
 }
 
-static Status changed(const CsvTable *table, Error *err) {
-    return fail(err, STATUS_DATA, "%s: it changed while the data set was being read", table->path);
-}
-
 // The numbers of one column: one, or one for each of its values.
 static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn *column, const char *text) {
     if (!csv_is_one_hot(columns, column)) {
@@ -206,7 +195,7 @@ static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn
 // to: moves to the next sample.
 static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
     float *value = to->samples;
-    if (to->count == 0) return changed(table, err);
+    if (to->count == 0) return dataset_changed(table->path, err);
     for (int i = 0; i < columns->count; i++)
         if (columns->columns[i].role == CSV_FEATURE)
             value = take_feature(value, columns, &columns->columns[i], table->fields[i]);
@@ -232,7 +221,7 @@ static Status read_table(DatasetArrays *to, Tables *tables, uint32_t part, Error
         TRY(csv_next_row(&more, table, err));
         if (!more) break;
         if (columns->drops && csv_has_gap(columns, table)) continue;
-        if (tables->is_test && row == columns->rows[CSV_TRAIN]) return changed(table, err);
+        if (tables->is_test && row == columns->rows[CSV_TRAIN]) return dataset_changed(table->path, err);
         TRY(take_row(&to[tables->is_test ? tables->is_test[row] : part], columns, table, err));
         row++;
     }
@@ -263,16 +252,16 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
          (columns->label != CSV_NO_COLUMN &&
           block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories)) ||
          block->items.feature_bytes != csv_features_bytes(columns)))
-        status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
+        status = dataset_changed(source->folder, err);
     if (status == STATUS_OK) csv_features_write(dataset_at(block, block->layout.features), columns);
     close_tables(&tables);
     if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
-    if (status == STATUS_OK && tables.open[0].columns != columns->count) status = changed(&tables.open[0], err);
+    if (status == STATUS_OK && tables.open[0].columns != columns->count) status = dataset_changed(tables.paths[0], err);
     tables.columns.names = tables.open[0].names; // those of before are closed
     for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
         status = read_table(samples, &tables, part, err);
     if (status == STATUS_OK && (samples[DATASET_TRAIN].count > 0 || samples[DATASET_TEST].count > 0))
-        status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
+        status = dataset_changed(source->folder, err);
     if (status == STATUS_OK) take_classes(block, columns);
     free_tables(&tables);
     return status;

@@ -18,10 +18,9 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "datasets/dataset.h"
 
 typedef struct CsvTable {
-    char path[DATASET_PATH_BYTES];
+    const char *path;       // borrowed
     struct CsvFile *stream; // owned by `file`: the file that it reads
     FILE *file;
     char *line; // of getline: a row, cut into fields

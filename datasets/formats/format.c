@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -35,6 +36,20 @@ const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *p
 bool dataset_has_file(const char *folder, const char *name) {
     char path[DATASET_PATH_BYTES];
     return snprintf(path, sizeof path, "%s/%s", folder, name) < DATASET_PATH_BYTES && access(path, F_OK) == 0;
+}
+
+bool dataset_has_ending(const char *name, const char *ending) {
+    const size_t length = strlen(name), bytes = strlen(ending);
+    return length > bytes && strcasecmp(name + length - bytes, ending) == 0;
+}
+
+Status dataset_path(char path[DATASET_PATH_BYTES], const char *folder, const char *name, Error *err) {
+    if (snprintf(path, DATASET_PATH_BYTES, "%s/%s", folder, name) < DATASET_PATH_BYTES) return STATUS_OK;
+    return fail(err, STATUS_NOINPUT, "%.200s: a path of more than %d bytes", folder, DATASET_PATH_BYTES - 1);
+}
+
+Status dataset_changed(const char *place, Error *err) {
+    return fail(err, STATUS_DATA, "%s: changed while the data set was being read", place);
 }
 
 static void add_to_hash(uint64_t hash[2], const void *bytes, size_t count) {

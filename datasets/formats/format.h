@@ -72,6 +72,15 @@ const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *p
 // Says whether the folder has a file of this name.
 bool dataset_has_file(const char *folder, const char *name);
 
+// Says whether a name ends so, in letters of any case: dataset_has_ending("Iris.CSV", ".csv").
+bool dataset_has_ending(const char *name, const char *ending);
+
+// Writes the path of a file in a folder. Fails with NOINPUT if it is too long.
+Status dataset_path(char path[DATASET_PATH_BYTES], const char *folder, const char *name, Error *err);
+
+// Returns DATA: the files of the place are no longer as `find` saw them.
+Status dataset_changed(const char *place, Error *err);
+
 // Finds a table in a folder that has another name than train.csv and test.csv. Returns false if there is none.
 bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place);
 

@@ -163,8 +163,7 @@ static Status idx_read_folder(DatasetBlock *block, const DatasetSource *source, 
     TRY(open_folder(&again, &files, source->folder, err));
     if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 ||
         memcmp(again.counts, source->counts, sizeof again.counts) != 0)
-        return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
-                    source->folder);
+        return dataset_changed(source->folder, err);
     TRY(read_files(block, &files, err));
     return dataset_count_classes(block, source, files.path[IDX_TEST_LABELS], err);
 }

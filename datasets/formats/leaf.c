@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -41,8 +40,7 @@ static void free_leaf(Leaf *leaf) {
 }
 
 static int is_json(const struct dirent *entry) {
-    const char *ending = strrchr(entry->d_name, '.');
-    return ending && strcasecmp(ending, ".json") == 0;
+    return dataset_has_ending(entry->d_name, ".json");
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) {
@@ -94,12 +92,9 @@ static void *sample_at(const Leaf *leaf) {
 
 // CelebA's samples are names of files.
 static bool is_image_name(const char *text) {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    const size_t bytes = strlen(text);
-    bool is = false;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        is = is || (bytes > strlen(endings[i]) && strcasecmp(text + bytes - strlen(endings[i]), endings[i]) == 0);
-    return is && !strpbrk(text, " \n");
+    return (dataset_has_ending(text, ".jpg") || dataset_has_ending(text, ".jpeg") ||
+            dataset_has_ending(text, ".png")) &&
+           !strpbrk(text, " \n");
 }
 
 static Status take_text(Leaf *leaf, const char *text, const At *at, Error *err) {
@@ -293,10 +288,6 @@ static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     return status;
 }
 
-static Status changed(const DatasetSource *source, Error *err) {
-    return fail(err, STATUS_DATA, "%s: its files changed while the data set was being read", source->folder);
-}
-
 // The vocabulary, which only all texts tell.
 static Status learn_texts(LeafTexts *texts, const DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetSource again = *source;
@@ -306,7 +297,7 @@ static Status learn_texts(LeafTexts *texts, const DatasetBlock *block, const Dat
                          again.items.feature_bytes == block->items.feature_bytes &&
                          again.items.names_bytes == block->items.names_bytes &&
                          leaf.features == shape_size(block->shape);
-    if (status == STATUS_OK && !is_same) status = changed(source, err);
+    if (status == STATUS_OK && !is_same) status = dataset_changed(source->folder, err);
     *texts = leaf.texts;
     leaf.texts = (LeafTexts){0};
     free_leaf(&leaf);
@@ -324,7 +315,7 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
     if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
     const bool is_whole =
         memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;
-    if (status == STATUS_OK && !is_whole) status = changed(source, err);
+    if (status == STATUS_OK && !is_whole) status = dataset_changed(source->folder, err);
     if (status == STATUS_OK && leaf.is_text) {
         leaf_texts_names(dataset_at(block, block->layout.features), dataset_at(block, block->layout.names),
                          &leaf.texts);

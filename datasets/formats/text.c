@@ -56,8 +56,7 @@ static DatasetPresence text_is_here(const char *place) {
 
 static Status read_whole(Text *text, const char *place, const char *name, Error *err) {
     struct stat about;
-    if (snprintf(text->path, sizeof text->path, "%s/%s", place, name) >= DATASET_PATH_BYTES)
-        return fail(err, STATUS_USAGE, "the path of %.200s... is too long", place);
+    TRY(dataset_path(text->path, place, name, err));
     const int fd = open(text->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", text->path);
     const bool is_file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
@@ -306,7 +305,7 @@ static Status text_read(DatasetBlock *block, const DatasetSource *source, Error 
         (has_users ? texts.user_count : 0) != block->users || items.vocabulary != block->items.vocabulary ||
         items.feature_bytes != block->items.feature_bytes || items.names_bytes != block->items.names_bytes) {
         free_texts(&texts);
-        return fail(err, STATUS_DATA, "%s: the texts changed while the data set was being read", source->folder);
+        return dataset_changed(source->folder, err);
     }
     for (const char *token = texts.tokens; *token; token += strlen(token) + 1) {
         tokens = stpcpy(tokens, token) + 1;
