@@ -2,10 +2,12 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stdlib.h> // qsort
 #include <string.h>
 
+#include "base/owned.h"
 #include "base/rng.h"
+#include "datasets/settings.h"
 
 typedef struct Kind {
     uint32_t first, count; // in `order`
@@ -62,34 +64,31 @@ static void sort_by_kind(uint32_t *order, Kind *kinds, const uint32_t *kinds_of,
 }
 
 Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
-                      uint32_t kind_count, double fraction, uint64_t seed, Error *err) {
+                      uint32_t kind_count, const Form *settings, Error *err) {
+    const double fraction = settings->number[SETTING_TEST_FRACTION];
+    const uint64_t seed = (uint64_t)settings->number[SETTING_TEST_SEED];
     if (!kinds_of) kind_count = 1;
     if (fraction >= 1) {
         memset(is_test, 1, samples);
         *test_count = samples;
         return STATUS_OK;
     }
-    uint32_t *order = malloc((samples + 1) * sizeof *order);
-    Kind *kinds = calloc(kind_count + 1, sizeof *kinds), **sorted = malloc((kind_count + 1) * sizeof *sorted);
-    Status status = STATUS_OK;
-    if (order && kinds && sorted) {
-        double wanted = round(fraction * samples);
-        if (wanted < 1) wanted = 1;
-        sort_by_kind(order, kinds, kinds_of, samples, kind_count);
-        *test_count = share_out(kinds, sorted, kind_count, (uint32_t)wanted, fraction);
-        memset(is_test, 0, samples);
-        for (uint32_t k = 0; k < kind_count; k++) {
-            rng_shuffle(order + kinds[k].first, kinds[k].count, rng_key(seed, RNG_HOLDOUT, k, 0, 0));
-            for (uint32_t i = 0; i < kinds[k].tests; i++)
-                is_test[order[kinds[k].first + i]] = 1;
-        }
-        if (*test_count == 0)
-            status = fail(err, STATUS_DATA, "%u samples, none of which can be spared for tests; each class keeps one",
-                          samples);
-    } else
-        status = fail(err, STATUS_OS, "no memory for the order of %u samples", samples);
-    free(order);
-    free(kinds);
-    free(sorted);
-    return status;
+    Owned owned = {0};
+    uint32_t *order = own(&owned, samples, sizeof *order);
+    Kind *kinds = own(&owned, kind_count, sizeof *kinds), **sorted = own(&owned, kind_count, sizeof *sorted);
+    if (owned.lacks_memory) {
+        owned_free(&owned);
+        return fail(err, STATUS_OS, "no memory for the order of %u samples", samples);
+    }
+    sort_by_kind(order, kinds, kinds_of, samples, kind_count);
+    *test_count = share_out(kinds, sorted, kind_count, (uint32_t)fmax(round(fraction * samples), 1), fraction);
+    memset(is_test, 0, samples);
+    for (uint32_t k = 0; k < kind_count; k++) {
+        rng_shuffle(order + kinds[k].first, kinds[k].count, rng_key(seed, RNG_HOLDOUT, k, 0, 0));
+        for (uint32_t i = 0; i < kinds[k].tests; i++)
+            is_test[order[kinds[k].first + i]] = 1;
+    }
+    owned_free(&owned);
+    if (*test_count > 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%u samples, none of which can be spared for tests; each class keeps one", samples);
 }

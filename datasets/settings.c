@@ -109,11 +109,6 @@ bool settings_say(const Form *settings, DatasetSetting setting, const char *word
     return strcmp(form_text(settings, (int)setting), word) == 0;
 }
 
-double settings_test_fraction(const Form *settings) {
-    const double fraction = settings->number[SETTING_TEST_FRACTION];
-    return fraction > 0 ? fraction : 0.2;
-}
-
 Status settings_reshape(Shape *shape, const Form *settings, Error *err) {
     const char *text = form_text(settings, SETTING_SHAPE);
     Shape wanted = {1, 0, 0};
@@ -136,8 +131,4 @@ Status settings_reshape(Shape *shape, const Form *settings, Error *err) {
 
 uint32_t settings_classes(const Form *settings) {
     return settings->given[SETTING_CLASSES] ? (uint32_t)settings->number[SETTING_CLASSES] : 0;
-}
-
-uint64_t settings_test_seed(const Form *settings) {
-    return settings->given[SETTING_TEST_SEED] ? (uint64_t)settings->number[SETTING_TEST_SEED] : 1;
 }

@@ -4,8 +4,8 @@
 //   TRY(settings_parse(&source->settings, data + place, err));
 //   form_text(&source->settings, SETTING_LABEL)               // "species"; empty: not given
 //
-// A form of files knows some settings (DatasetFormat); the others are refused. Data without settings have a
-// Form of zeros, or one of presets.
+// A form of files knows some settings (DatasetFormat); the others are refused. Files without settings have a Form of
+// presets, other data one of zeros.
 #ifndef SOUNDER_DATASETS_SETTINGS_H
 #define SOUNDER_DATASETS_SETTINGS_H
 
@@ -73,11 +73,6 @@ char *settings_word(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, cons
 
 // Says whether the word of a choice is chosen: settings_say(&settings, SETTING_MISSING, "drop").
 bool settings_say(const Form *settings, DatasetSetting setting, const char *word);
-
-// Share of the samples that are for tests, where the files have no test samples of their own.
-double settings_test_fraction(const Form *settings);
-
-uint64_t settings_test_seed(const Form *settings);
 
 // How many classes there are said to be; 0: as many as the labels have.
 uint32_t settings_classes(const Form *settings);

@@ -103,7 +103,6 @@ static Status read_labels(uint32_t *labels, const Arrays *arrays, ArrayRole role
 static Status choose_tests(uint8_t *is_test, uint32_t *tests, const Arrays *arrays, bool has_targets, Error *err) {
     const uint32_t samples = (uint32_t)arrays->headers[X_TRAIN].extent[0];
     const bool by_users = arrays->found[CLIENT_TRAIN];
-    const Form *settings = arrays->settings;
     uint32_t *kinds_of = malloc(samples * sizeof *kinds_of), kinds = 0;
     if (!kinds_of) return fail(err, STATUS_OS, "no memory for the labels of %u samples", samples);
     Status status = by_users      ? read_array(kinds_of, arrays, CLIENT_TRAIN, samples - 1, "clients", err)
@@ -114,8 +113,7 @@ static Status choose_tests(uint8_t *is_test, uint32_t *tests, const Arrays *arra
         if (kinds_of[i] >= kinds) kinds = kinds_of[i] + 1;
     if (status == STATUS_OK) {
         Error why;
-        status = holdout_choose(is_test, tests, has_kinds ? kinds_of : NULL, samples, kinds,
-                                settings_test_fraction(settings), settings_test_seed(settings), &why);
+        status = holdout_choose(is_test, tests, has_kinds ? kinds_of : NULL, samples, kinds, arrays->settings, &why);
         if (status != STATUS_OK) fail(err, status, "%s: %s", arrays->place, why.message);
     }
     free(kinds_of);

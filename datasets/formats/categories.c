@@ -90,7 +90,7 @@ Status categories_sort(Categories *categories, Error *err) {
     return STATUS_OK;
 }
 
-Status categories_number_as(Categories *categories, char *const *names, uint32_t count, Error *err) {
+Status categories_number_as(Categories *categories, const char *const *names, uint32_t count, Error *err) {
     for (uint32_t i = 0; i < count; i++)
         TRY(categories_add(categories, NULL, names[i], err));
     TRY(categories_sort(categories, err));
@@ -105,6 +105,12 @@ Status categories_number_as(Categories *categories, char *const *names, uint32_t
         if (categories->table[i].text) categories->numbers[categories->table[i].place] = categories->table[i].number;
     categories->count = count;
     return STATUS_OK;
+}
+
+const char *categories_unknown(const Categories *categories) {
+    for (size_t i = 0; i < categories->room; i++)
+        if (categories->table[i].text && categories->table[i].number == CATEGORY_NONE) return categories->table[i].text;
+    return NULL;
 }
 
 uint32_t categories_number(const Categories *categories, const char *text) {

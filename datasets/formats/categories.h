@@ -42,7 +42,10 @@ Status categories_sort(Categories *categories, Error *err);
 
 // As categories_sort, but for the texts whose numbers are known, of which not all need occur. Texts that are not among
 // them lose their numbers.
-Status categories_number_as(Categories *categories, char *const *names, uint32_t count, Error *err);
+Status categories_number_as(Categories *categories, const char *const *names, uint32_t count, Error *err);
+
+// Returns a text that has lost its number; NULL if none has.
+const char *categories_unknown(const Categories *categories);
 
 // Returns the number of a text, CATEGORY_NONE if it is not in the set. A whole number need not be written as it was
 // when it was added.

@@ -108,8 +108,7 @@ static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
     tables->is_test = malloc(rows);
     if (!tables->is_test) return fail(err, STATUS_OS, "no memory for %u samples", rows);
     const Status status = holdout_choose(tables->is_test, &tables->samples[DATASET_TEST], kinds_of, rows,
-                                         kinds_of ? columns->columns[kinds].categories.count : 1,
-                                         settings_test_fraction(settings), settings_test_seed(settings), &why);
+                                         kinds_of ? columns->columns[kinds].categories.count : 1, settings, &why);
     tables->samples[DATASET_TRAIN] = rows - tables->samples[DATASET_TEST];
     return status == STATUS_OK ? status : fail(err, status, "%s: %s", tables->paths[0], why.message);
 }
@@ -137,7 +136,7 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     if (columns->label != CSV_NO_COLUMN)
         source->items.names_bytes = categories_names_bytes(&columns->columns[columns->label].categories);
     source->items.features = csv_columns_hash(columns);
-    source->items.feature_bytes = csv_features_bytes(columns);
+    source->items.feature_bytes = csv_features_write(NULL, columns);
     return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 
@@ -251,7 +250,7 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
          (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items) ||
          (columns->label != CSV_NO_COLUMN &&
           block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories)) ||
-         block->items.feature_bytes != csv_features_bytes(columns)))
+         block->items.feature_bytes != csv_features_write(NULL, columns)))
         status = dataset_changed(source->folder, err);
     if (status == STATUS_OK) csv_features_write(dataset_at(block, block->layout.features), columns);
     close_tables(&tables);

@@ -59,9 +59,9 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
 // be settled.
 uint64_t csv_columns_hash(const CsvColumns *columns);
 
-// Size of the names of the features, and the names as Dataset has them. The columns must be settled.
-uint64_t csv_features_bytes(const CsvColumns *columns);
-void csv_features_write(char *to, const CsvColumns *columns);
+// Writes the names of the features as Dataset has them, and returns their size. to: NULL for the size alone. The
+// columns must be settled.
+uint64_t csv_features_write(char *to, const CsvColumns *columns);
 
 // Finds the values that the model knows of each column. The model must live as long as the columns.
 Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error *err);

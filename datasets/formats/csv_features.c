@@ -21,37 +21,28 @@ uint64_t csv_columns_hash(const CsvColumns *columns) {
 
 // Writes the name of a feature without what a terminal or a separator would take for its own. value: NULL if the
 // column is one number.
-static char *put_name(char *to, const char *column, const char *value) {
+static void put_name(char *to, const char *column, const char *value) {
     char *end = stpcpy(to, column);
     disarm_text(to);
-    if (!value) return end + 1;
-    *end++ = DATASET_VALUE_FOLLOWS;
-    strcpy(end, value);
-    disarm_text(end);
-    return end + strlen(end) + 1;
+    if (!value) return;
+    *end = DATASET_VALUE_FOLLOWS;
+    strcpy(end + 1, value);
+    disarm_text(end + 1);
 }
 
-uint64_t csv_features_bytes(const CsvColumns *columns) {
+uint64_t csv_features_write(char *to, const CsvColumns *columns) {
     uint64_t bytes = 0;
     for (int i = 0; i < columns->count; i++) {
         const CsvColumn *column = &columns->columns[i];
-        const size_t name = strlen(columns->names[i]) + 1;
+        const bool is_hot = csv_is_one_hot(columns, column);
         if (column->role != CSV_FEATURE) continue;
-        if (!csv_is_one_hot(columns, column)) bytes += name;
-        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
-            bytes += name + strlen(column->categories.names[k]) + 1;
+        for (uint32_t k = 0; k < (is_hot ? column->categories.count : 1); k++) {
+            const char *value = is_hot ? column->categories.names[k] : NULL;
+            if (to) put_name(to + bytes, columns->names[i], value);
+            bytes += strlen(columns->names[i]) + 1 + (value ? strlen(value) + 1 : 0);
+        }
     }
     return bytes;
-}
-
-void csv_features_write(char *to, const CsvColumns *columns) {
-    for (int i = 0; i < columns->count; i++) {
-        const CsvColumn *column = &columns->columns[i];
-        if (column->role != CSV_FEATURE) continue;
-        if (!csv_is_one_hot(columns, column)) to = put_name(to, columns->names[i], NULL);
-        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
-            to = put_name(to, columns->names[i], column->categories.names[k]);
-    }
 }
 
 // The model's features of one column that is texts begin here: returns how many there are.
@@ -91,14 +82,14 @@ Status csv_features_number(CsvColumn *column, const char *name, const char *path
         text_cut(shown, sizeof shown, values[k]);
         text_list(list, sizeof list, shown, strlen(shown));
     }
-    Status status = categories_number_as(categories, (char *const *)(uintptr_t)values, column->known, err);
+    Status status = categories_number_as(categories, values, column->known, err);
     free(values);
-    for (size_t i = 0; i < categories->room && status == STATUS_OK; i++)
-        if (categories->table[i].text && categories->table[i].number == CATEGORY_NONE)
-            status =
-                fail(err, STATUS_DATA,
-                     "%s: column %.60s has \"%.40s\", a value that the model does not know; it knows %s; leave such "
-                     "rows out, or train a model on a table that has it",
-                     path, name, categories->table[i].text, list);
-    return status;
+    TRY(status);
+    const char *unknown = categories_unknown(categories);
+    if (!unknown) return STATUS_OK;
+    return fail(
+        err, STATUS_DATA,
+        "%s: column %.60s has \"%.40s\", a value that the model does not know; it knows %s; leave such rows out, "
+        "or train a model on a table that has it",
+        path, name, unknown, list);
 }

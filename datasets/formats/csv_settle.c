@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "base/text.h"
 
 enum { NAME_BYTES = 64, TEXT_BYTES = 44, LIST_BYTES = 340 };
@@ -139,42 +140,40 @@ static void number_places(uint32_t *places, uint32_t count, const Categories *ca
 }
 
 // Classes are their own numbers, of which not all need occur.
-static Status number_as_said(const CsvColumns *columns, uint32_t classes, Error *err) {
+static Status number_as_said(Categories *categories, uint32_t classes, Error *err) {
     enum { DIGITS = 12 };
-    Categories *categories = &columns->columns[columns->label].categories;
-    char name[NAME_BYTES], (*numbers)[DIGITS] = calloc(classes, sizeof *numbers);
-    const char **texts = calloc(classes, sizeof *texts);
-    Status status = numbers && texts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u classes", classes);
-    for (uint32_t i = 0; i < classes && status == STATUS_OK; i++) {
+    Owned owned = {0};
+    char(*numbers)[DIGITS] = own(&owned, classes, sizeof *numbers);
+    const char **texts = own(&owned, classes, sizeof *texts);
+    for (uint32_t i = 0; i < classes && !owned.lacks_memory; i++) {
         snprintf(numbers[i], DIGITS, "%u", i);
         texts[i] = numbers[i];
     }
-    if (status == STATUS_OK) status = categories_number_as(categories, (char *const *)(uintptr_t)texts, classes, err);
-    for (size_t i = 0; i < categories->room && status == STATUS_OK; i++)
-        if (categories->table[i].text && categories->table[i].number == CATEGORY_NONE)
-            status = fail(err, STATUS_DATA, "%s: column %s has \"%.40s\"; %u classes are whole numbers from 0 to %u",
-                          columns->paths[CSV_TRAIN], text_cut(name, sizeof name, columns->names[columns->label]),
-                          categories->table[i].text, classes, classes - 1);
-    free(numbers);
-    free(texts);
+    const Status status = owned.lacks_memory ? fail(err, STATUS_OS, "no memory for %u classes", classes)
+                                             : categories_number_as(categories, texts, classes, err);
+    owned_free(&owned);
     return status;
 }
 
-// Classes have the numbers of the model, if there is one that knows their names.
+// Classes have the numbers of the model, if there is one that knows their names, or are numbers as the settings or the
+// model say.
 static Status number_classes(CsvColumns *columns, const DatasetModel *model, Error *err) {
-    CsvColumn *column = &columns->columns[columns->label];
+    Categories *categories = &columns->columns[columns->label].categories;
     char name[NAME_BYTES], value[TEXT_BYTES];
-    const uint32_t said = settings_classes(columns->settings);
-    if (said > 0 || (model && !model->class_names && model->outputs > 0))
-        return number_as_said(columns, said > 0 ? said : model->outputs, err);
-    if (!model || !model->class_names) return categories_sort(&column->categories, err);
-    TRY(categories_number_as(&column->categories, model->class_names, model->classes, err));
-    for (size_t i = 0; i < column->categories.room; i++)
-        if (column->categories.table[i].text && column->categories.table[i].number == CATEGORY_NONE)
-            return fail(err, STATUS_DATA, "%s: column %s has \"%s\", a class that the model does not know",
-                        columns->paths[CSV_TRAIN], text_cut(name, sizeof name, columns->names[columns->label]),
-                        text_cut(value, sizeof value, column->categories.table[i].text));
-    return STATUS_OK;
+    uint32_t said = settings_classes(columns->settings);
+    if (said == 0 && model && !model->class_names) said = model->outputs;
+    if (said == 0 && !(model && model->class_names)) return categories_sort(categories, err);
+    TRY(said > 0 ? number_as_said(categories, said, err)
+                 : categories_number_as(categories, (const char *const *)model->class_names, model->classes, err));
+    const char *unknown = categories_unknown(categories);
+    if (!unknown) return STATUS_OK;
+    text_cut(name, sizeof name, columns->names[columns->label]);
+    text_cut(value, sizeof value, unknown);
+    if (said > 0)
+        return fail(err, STATUS_DATA, "%s: column %s has \"%s\"; %u classes are whole numbers from 0 to %u",
+                    columns->paths[CSV_TRAIN], name, value, said, said - 1);
+    return fail(err, STATUS_DATA, "%s: column %s has \"%s\", a class that the model does not know",
+                columns->paths[CSV_TRAIN], name, value);
 }
 
 Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error *err) {

@@ -57,7 +57,7 @@ static int by_count(const void *a, const void *b) {
 static Status number_as(Vocabulary *vocabulary, const char **texts, uint32_t count, bool has_unknown, Error *err) {
     vocabulary->first = has_unknown;
     vocabulary->size = count + has_unknown;
-    return categories_number_as(&vocabulary->tokens, (char *const *)(uintptr_t)texts, count, err);
+    return categories_number_as(&vocabulary->tokens, texts, count, err);
 }
 
 Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown, Error *err) {
