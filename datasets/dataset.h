@@ -175,10 +175,9 @@ typedef struct DatasetSource {
 // How the samples entered a net that is now to see others: classes are numbered and float32 numbers are normalised as
 // they were then. NULL and 0 for facts that the model does not have.
 typedef struct DatasetModel {
-    char **class_names; // (classes)
-    uint32_t classes;
-    uint32_t outputs;       // of its net: classes, with or without names
+    char *class_names;      // as in Dataset, and an empty name at the end
     char *feature_names;    // as in Dataset, and an empty name at the end
+    uint32_t outputs;       // of its net: classes, with or without names
     bool are_tokens;        // names are the tokens of a vocabulary
     bool numbers_alone;     // these tokens' numbers are all that is taken from the model
     float *means, *stddevs; // (scales)

@@ -90,20 +90,23 @@ Status categories_sort(Categories *categories, Error *err) {
     return STATUS_OK;
 }
 
-Status categories_number_as(Categories *categories, const char *const *names, uint32_t count, Error *err) {
-    for (uint32_t i = 0; i < count; i++)
-        TRY(categories_add(categories, NULL, names[i], err));
+Status categories_number_as(Categories *categories, const char *names, Error *err) {
+    char whole[WHOLE_BYTES];
+    for (const char *name = names; *name; name += strlen(name) + 1)
+        TRY(categories_add(categories, NULL, name, err));
     TRY(categories_sort(categories, err));
     for (size_t i = 0; i < categories->room; i++)
         categories->table[i].number = CATEGORY_NONE;
-    for (uint32_t i = 0; i < count; i++) {
-        Category *entry = entry_of(categories, names[i]);
-        entry->number = i;
-        categories->names[i] = entry->text;
+    categories->count = 0;
+    for (const char *name = names; *name; name += strlen(name) + 1) {
+        Category *entry = entry_of(categories, as_key(whole, name));
+        if (entry->number != CATEGORY_NONE)
+            return fail(err, STATUS_DATA, "the model names \"%.40s\" twice in one list; its file is damaged", name);
+        entry->number = categories->count;
+        categories->names[categories->count++] = entry->text;
     }
     for (size_t i = 0; i < categories->room; i++)
         if (categories->table[i].text) categories->numbers[categories->table[i].place] = categories->table[i].number;
-    categories->count = count;
     return STATUS_OK;
 }
 

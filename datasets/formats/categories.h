@@ -41,8 +41,8 @@ Status categories_add(Categories *categories, uint32_t *place, const char *text,
 Status categories_sort(Categories *categories, Error *err);
 
 // As categories_sort, but for the texts whose numbers are known, of which not all need occur. Texts that are not among
-// them lose their numbers.
-Status categories_number_as(Categories *categories, const char *const *names, uint32_t count, Error *err);
+// them lose their numbers. names: one after another, each with its '\0', and an empty one at the end.
+Status categories_number_as(Categories *categories, const char *names, Error *err);
 
 // Returns a text that has lost its number; NULL if none has.
 const char *categories_unknown(const Categories *categories);

@@ -74,15 +74,19 @@ Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error
 
 Status csv_features_number(CsvColumn *column, const char *name, const char *path, Error *err) {
     Categories *categories = &column->categories;
-    const char **values = malloc(column->known * sizeof *values), *value = column->known_values;
-    char list[160] = "", shown[28];
+    const char *name_of = column->known_values, *end = name_of;
+    for (uint32_t k = 0; k < column->known; k++)
+        end += strlen(end) + 1;
+    char list[160] = "", shown[28], *values = malloc((size_t)(end - name_of) + 1), *to = values;
     if (!values) return fail(err, STATUS_OS, "no memory for %u values of a column", column->known);
-    for (uint32_t k = 0; k < column->known; k++, value += strlen(value) + 1) {
-        values[k] = strchr(value, DATASET_VALUE_FOLLOWS) + 1;
-        text_cut(shown, sizeof shown, values[k]);
+    for (; name_of < end; name_of += strlen(name_of) + 1) {
+        const char *value = strchr(name_of, DATASET_VALUE_FOLLOWS) + 1;
+        to = stpcpy(to, value) + 1;
+        text_cut(shown, sizeof shown, value);
         text_list(list, sizeof list, shown, strlen(shown));
     }
-    Status status = categories_number_as(categories, values, column->known, err);
+    *to = '\0';
+    const Status status = categories_number_as(categories, values, err);
     free(values);
     TRY(status);
     const char *unknown = categories_unknown(categories);

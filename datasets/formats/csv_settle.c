@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owned.h"
 #include "base/text.h"
 
 enum { NAME_BYTES = 64, TEXT_BYTES = 44, LIST_BYTES = 340 };
@@ -141,17 +140,13 @@ static void number_places(uint32_t *places, uint32_t count, const Categories *ca
 
 // Classes are their own numbers, of which not all need occur.
 static Status number_as_said(Categories *categories, uint32_t classes, Error *err) {
-    enum { DIGITS = 12 };
-    Owned owned = {0};
-    char(*numbers)[DIGITS] = own(&owned, classes, sizeof *numbers);
-    const char **texts = own(&owned, classes, sizeof *texts);
-    for (uint32_t i = 0; i < classes && !owned.lacks_memory; i++) {
-        snprintf(numbers[i], DIGITS, "%u", i);
-        texts[i] = numbers[i];
-    }
-    const Status status = owned.lacks_memory ? fail(err, STATUS_OS, "no memory for %u classes", classes)
-                                             : categories_number_as(categories, texts, classes, err);
-    owned_free(&owned);
+    enum { MOST_BYTES = 6 }; // of a number below DATASET_MAX_CLASSES
+    char *names = calloc(classes + 1, MOST_BYTES), *to = names;
+    if (!names) return fail(err, STATUS_OS, "no memory for %u classes", classes);
+    for (uint32_t i = 0; i < classes; i++)
+        to += sprintf(to, "%u", i) + 1;
+    const Status status = categories_number_as(categories, names, err);
+    free(names);
     return status;
 }
 
@@ -163,8 +158,7 @@ static Status number_classes(CsvColumns *columns, const DatasetModel *model, Err
     uint32_t said = settings_classes(columns->settings);
     if (said == 0 && model && !model->class_names) said = model->outputs;
     if (said == 0 && !(model && model->class_names)) return categories_sort(categories, err);
-    TRY(said > 0 ? number_as_said(categories, said, err)
-                 : categories_number_as(categories, (const char *const *)model->class_names, model->classes, err));
+    TRY(said > 0 ? number_as_said(categories, said, err) : categories_number_as(categories, model->class_names, err));
     const char *unknown = categories_unknown(categories);
     if (!unknown) return STATUS_OK;
     text_cut(name, sizeof name, columns->names[columns->label]);

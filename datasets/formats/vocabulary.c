@@ -53,47 +53,35 @@ static int by_count(const void *a, const void *b) {
     return by_bytes(a, b);
 }
 
-// Numbers tokens (count) in their order.
-static Status number_as(Vocabulary *vocabulary, const char **texts, uint32_t count, bool has_unknown, Error *err) {
-    vocabulary->first = has_unknown;
-    vocabulary->size = count + has_unknown;
-    return categories_number_as(&vocabulary->tokens, texts, count, err);
-}
-
 Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown, Error *err) {
     const Categories *tokens = &vocabulary->tokens;
-    const size_t used = tokens->used;
-    const uint32_t kept = used < most ? (uint32_t)used : most;
-    Counted *all = malloc((used + 1) * sizeof *all);
-    const char **texts = malloc((used + 1) * sizeof *texts);
-    Status status = all && texts ? STATUS_OK : no_memory(vocabulary, err);
-    size_t found = 0;
-    for (size_t i = 0; i < tokens->room && status == STATUS_OK; i++)
+    const size_t kept = tokens->used < most ? tokens->used : most;
+    size_t found = 0, bytes = 1;
+    Counted *all = malloc((tokens->used + 1) * sizeof *all);
+    if (!all) return no_memory(vocabulary, err);
+    for (size_t i = 0; i < tokens->room; i++)
         if (tokens->table[i].text)
             all[found++] = (Counted){tokens->table[i].text, vocabulary->counts[tokens->table[i].place]};
-    if (status == STATUS_OK) {
-        qsort(all, found, sizeof *all, by_count);
-        qsort(all, kept, sizeof *all, by_bytes);
-        for (uint32_t i = 0; i < kept; i++)
-            texts[i] = all[i].text;
-        status = number_as(vocabulary, texts, kept, has_unknown, err);
-    }
+    qsort(all, found, sizeof *all, by_count);
+    qsort(all, kept, sizeof *all, by_bytes);
+    for (size_t i = 0; i < kept; i++)
+        bytes += strlen(all[i].text) + 1;
+    char *names = malloc(bytes), *to = names;
+    for (size_t i = 0; i < kept && names; i++)
+        to = stpcpy(to, all[i].text) + 1;
     free(all);
-    free(texts);
+    if (!names) return no_memory(vocabulary, err);
+    *to = '\0';
+    const Status status = vocabulary_settle_as(vocabulary, names, has_unknown, err);
+    free(names);
     return status;
 }
 
 Status vocabulary_settle_as(Vocabulary *vocabulary, const char *names, bool has_unknown, Error *err) {
-    uint32_t count = 0;
-    for (const char *name = names; *name; name += strlen(name) + 1)
-        count++;
-    const char **texts = malloc((count + 1) * sizeof *texts);
-    if (!texts) return no_memory(vocabulary, err);
-    for (uint32_t i = 0; i < count; i++, names += strlen(names) + 1)
-        texts[i] = names;
-    const Status status = number_as(vocabulary, texts, count, has_unknown, err);
-    free(texts);
-    return status;
+    TRY(categories_number_as(&vocabulary->tokens, names, err));
+    vocabulary->first = has_unknown;
+    vocabulary->size = vocabulary->tokens.count + has_unknown;
+    return STATUS_OK;
 }
 
 uint32_t vocabulary_number(const Vocabulary *vocabulary, const char *token, size_t bytes) {

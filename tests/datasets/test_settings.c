@@ -187,9 +187,9 @@ static void pixels_in_a_table_are_doubted_until_they_are_normalised(void **state
 
 // The samples of another table, as a model that knows names, means and deviations is to see them.
 static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **state) {
-    char *names[] = {(char[]){"10"}, (char[]){"cat"}, (char[]){"dog"}};
+    char names[] = "10\0cat\0dog\0";
     float means[2] = {1, 2}, deviations[2] = {2, 4};
-    const DatasetModel model = {.class_names = names, .classes = 3, .means = means, .stddevs = deviations, .scales = 2};
+    const DatasetModel model = {.class_names = names, .means = means, .stddevs = deviations, .scales = 2};
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
     DatasetSource source;
     Dataset seen;
@@ -208,6 +208,16 @@ static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **sta
     expect_numbers(&seen.test, (const float[]){1, 0, 0, 1, 0, 0}, 6);
     assert_string_equal(dataset_class_name(&seen, 1), "cat");
     free(block);
+    static const struct {
+        char *names;
+        const char *part;
+    } others[] = {{"dog\0cat\0dog\0", "names \"dog\" twice"}, {"1.0\0two\0", "a class that the model does not know"}};
+    for (size_t i = 0; i < 2; i++) {
+        DatasetModel other = model;
+        other.class_names = others[i].names;
+        assert_int_equal(dataset_find_for(&source, data, 1, &other, &err), STATUS_DATA);
+        assert_non_null(strstr(err.message, others[i].part));
+    }
     write_text(folder, "new.csv", "a,b,kind\n3,2,dog\n1,6,cow\n");
     assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "column kind has \"cow\", a class that the model does not know"));

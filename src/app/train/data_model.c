@@ -12,45 +12,29 @@ static Status no_memory(const char *path, Error *err) {
     return fail(err, STATUS_OS, "no memory for the notes of %s", path);
 }
 
-static Status read_names(DatasetModel *model, const char *note, const char *path, Error *err) {
-    json_t *list = json_loads(note, 0, NULL);
-    const size_t count = json_array_size(list);
-    Status status = STATUS_OK;
-    model->class_names = calloc(count + 1, sizeof *model->class_names);
-    if (!model->class_names) status = no_memory(path, err);
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        if (!name) status = fail(err, STATUS_DATA, "%s: its note sounder.class_names has no name %zu", path, i);
-        if (name && !(model->class_names[model->classes++] = strdup(name))) status = no_memory(path, err);
-    }
-    if (status == STATUS_OK && (count == 0 || count > DATASET_MAX_CLASSES))
-        status = fail(err, STATUS_DATA, "%s: its note sounder.class_names is no list of names", path);
-    json_decref(list);
-    return status;
-}
-
-// note: of a table's columns, or of tokens. A name that is no text is left out: the names of the data then differ from
-// the model's.
-static Status read_columns(DatasetModel *model, const char *note, const char *path, Error *err) {
+// note: a JSON list of names, of which a table's column of texts is an object with a list of its values.
+static Status read_names(char **names, const char *note, const char *key, const char *path, Error *err) {
     json_t *list = json_loads(note, 0, NULL), *item, *values, *value;
     const char *column;
     size_t i, k;
     TextStream stream;
-    FILE *names = text_open(&stream);
-    json_array_foreach(names ? list : NULL, i, item) {
-        if (json_is_string(item)) fprintf(names, "%s%c", json_string_value(item), '\0');
+    FILE *file = text_open(&stream);
+    bool are_names = json_array_size(list) > 0;
+    json_array_foreach(file ? list : NULL, i, item) {
+        if (json_string_length(item) > 0) fprintf(file, "%s%c", json_string_value(item), '\0');
+        are_names &= json_string_length(item) > 0 || json_is_object(item);
         json_object_foreach(item, column, values) {
-            json_array_foreach(values, k, value) if (json_is_string(value))
-                fprintf(names, "%s%c%s%c", column, DATASET_VALUE_FOLLOWS, json_string_value(value), '\0');
+            json_array_foreach(values, k, value) {
+                if (json_is_string(value))
+                    fprintf(file, "%s%c%s%c", column, DATASET_VALUE_FOLLOWS, json_string_value(value), '\0');
+                are_names &= json_is_string(value);
+            }
         }
     }
-    const bool is_list = json_array_size(list) > 0;
     json_decref(list);
     if (!text_close(&stream)) return no_memory(path, err);
-    model->feature_names = stream.text; // which ends with one more '\0'
-    return is_list ? STATUS_OK
-                   : fail(err, STATUS_DATA, "%s: its note sounder.%s is no list of names", path,
-                          model->are_tokens ? "vocabulary" : "features");
+    *names = stream.text; // which ends with one more '\0'
+    return are_names ? STATUS_OK : fail(err, STATUS_DATA, "%s: its note %s is no list of names", path, key);
 }
 
 // Reads numbers between commas. *count is set by the first list, and the second has to have as many.
@@ -103,7 +87,7 @@ static Status read_pixels(DatasetModel *model, const Safetensors *file, const ch
 Status data_model_read_vocabulary(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
     const char *tokens = safetensors_note(file, "sounder.vocabulary");
     *model = (DatasetModel){.are_tokens = tokens != NULL, .numbers_alone = true};
-    return tokens ? read_columns(model, tokens, path, err) : STATUS_OK;
+    return tokens ? read_names(&model->feature_names, tokens, "sounder.vocabulary", path, err) : STATUS_OK;
 }
 
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
@@ -117,8 +101,11 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
     model->numbers_alone = false;
     model->features = features ? strtoull(features, NULL, 16) : 0;
     model->outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0;
-    if (names) TRY(read_names(model, names, path, err));
-    if (columns && !model->are_tokens) TRY(read_columns(model, columns, path, err));
+    if (model->outputs > DATASET_MAX_CLASSES)
+        return fail(err, STATUS_DATA, "%s: its note sounder.classes is %u; there are at most %d", path, model->outputs,
+                    DATASET_MAX_CLASSES);
+    if (names) TRY(read_names(&model->class_names, names, "sounder.class_names", path, err));
+    if (columns && !model->are_tokens) TRY(read_names(&model->feature_names, columns, "sounder.features", path, err));
     TRY(read_pixels(model, file, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));
@@ -130,8 +117,6 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
 }
 
 void data_model_free(DatasetModel *model) {
-    for (uint32_t i = 0; i < model->classes; i++)
-        free(model->class_names[i]);
     free(model->class_names);
     free(model->feature_names);
     free(model->means);
