@@ -65,6 +65,12 @@ static const ClashRow clashes[] = {
     {FEEDS_BACK, {NOISES}, "what feeds back is not clipped, and nothing is private; take feedback=no"},
     {VOTES, {NOT_SIGNS}, "it counts signs; add send sign"},
     {VOTES, {COUNTS_UNEVENLY}, "votes count alike; add combine mean uniform"},
+    // A client's own noise hides its data from the server only if the client tells nothing else.
+    {NOISES, {KEEPS}, "what its clients keep would be handed in without noise"},
+    {NOISES, {ADAPTS_CLIP}, "whether an update was longer than the norm would be told without noise; take send clip"},
+    {NOISES, {BY_TRAINING, BY_LOSSES}, "losses of clients would be told without noise; add combine mean uniform"},
+    {NOISES, {CHOOSES_BY_LOSS}, "losses of clients would be told without noise; take uniform or by-size"},
+    {NOISES, {CLUSTERS}, "which model fits a client best would be told without noise; take fedavg"},
     // Noise hides one client only if every client has the same weight, is clipped, and hands in nothing besides.
     {RELEASES, {UNCLIPPED}, NEEDS_CLIP},
     {RELEASES, {COUNTS_UNEVENLY}, "a client that counts more than others would show; add combine mean uniform"},

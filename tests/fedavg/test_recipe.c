@@ -228,6 +228,16 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
         {"send noise; send clip; send top-k",
          "send top-k does not go with send noise: what feeds back is not clipped, and "
          "nothing is private; take feedback=no"},
+        {"local-dp; local scaffold; server scaffold",
+         "send noise does not go with local scaffold: what its clients keep would be handed in without noise"},
+        {"local-dp; local dyn; server dyn",
+         "send noise does not go with local dyn: what its clients keep would be handed in without noise"},
+        {"local-dp; send adaptive-clip", "send noise does not go with send adaptive-clip: whether an update was longer "
+                                         "than the norm would be told without noise; take send clip"},
+        {"local-dp; combine dga", "send noise does not go with combine dga: losses of clients would be told without "
+                                  "noise; add combine mean uniform"},
+        {"local-dp; personal clusters", "send noise does not go with personal clusters: which model fits a client best "
+                                        "would be told without noise; take fedavg"},
         {"server vote", "server vote does not go with send whole: it counts signs; add send sign"},
         {"server vote; send sign",
          "server vote does not go with combine mean: votes count alike; add combine mean uniform"},
