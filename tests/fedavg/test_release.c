@@ -54,6 +54,9 @@ static void noise_is_given_or_follows_from_epsilon(void **state) {
             "release gaussian: one of noise and epsilon follows from the other; leave one of the two out");
     refused("dp-fedavg noise=1e5 norm=1e5", "release gaussian: updates clipped to 100000 and their noise may sum to "
                                             "1.001e+09, which is above 1.04858e+06; clip to less");
+    refused("dp-ftrl noise=1e5 norm=1e5",
+            "release tree: updates clipped to 100000 and their noise may sum to 1.001e+09, "
+            "which is above 1.04858e+06; clip to less");
 }
 
 static void what_the_count_of_clipped_updates_costs_comes_off_the_noise(void **state) {

@@ -76,15 +76,15 @@ static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const Release
 }
 
 // Sums of fixed point must stay below 2^22 (rules/sum/aggregate.h); 10 deviations of noise are allowed for.
-static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
+static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, const char *rule,
+                          Error *err) {
     const double norm = clip->number[CLIP_NORM], most = 0x1p20;
     const double updates = norm * world->clients / world->clients_per_round;
     const double noise = 10 * norm * plan->updates_noise / plan->cohort;
     if (updates + noise < most) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "release gaussian: updates clipped to %g and their noise may sum to %g, which is above %g; clip to less", norm,
-        updates + noise, most);
+    return fail(err, STATUS_USAGE,
+                "%s: updates clipped to %g and their noise may sum to %g, which is above %g; clip to less", rule, norm,
+                updates + noise, most);
 }
 
 // With cyclic groups, a client takes part again after clients / clients_per_round rounds.
@@ -111,7 +111,8 @@ Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip
     const double epsilon = release->number[RELEASE_EPSILON];
     double noise = release->number[RELEASE_NOISE];
     const bool tree = release->row == RELEASE_TREE;
-    TRY(check_both(noise, epsilon, tree ? "release tree" : "release gaussian", err));
+    const char *rule = tree ? "release tree" : "release gaussian";
+    TRY(check_both(noise, epsilon, rule, err));
     if (!tree && !isnan(release->number[RELEASE_COHORT])) plan->cohort = release->number[RELEASE_COHORT];
     plan->hides = 1;
     plan->delta = release->number[RELEASE_DELTA];
@@ -123,7 +124,7 @@ Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip
                              err));
     plan->mechanism.noise = plan->updates_noise = noise;
     TRY(plan_adaptive(plan, clip, world, err));
-    return check_range(plan, clip, world, err);
+    return check_range(plan, clip, world, rule, err);
 }
 
 // A share of 1 / arrived would let one client change the weights of all others, and more than one norm of the sum. The
