@@ -326,13 +326,12 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
 }
 
 // Trains the client's own part first, while the shared part is frozen, then the shared part while its own is frozen.
-// The epochs of its own part draw shuffles and dropout that no other round draws.
 static double train_in_turn(LocalModel *model, const LocalStep *step, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
     LocalStep head = *step;
     head.aside = true;
     model->net.still_first = 0, model->net.still_end = plan->first;
-    local_model_train(model, &head, job->client, plan->epochs, round | 1u << 30);
+    if (plan->epochs > 0) local_model_train(model, &head, job->client, plan->epochs, personal_round(round));
     model->net.still_first = plan->first, model->net.still_end = plan->end;
     double loss_sum = local_model_train(model, step, job->client, job->epochs, round);
     model->net.still_first = model->net.still_end = 0;

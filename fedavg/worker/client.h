@@ -179,10 +179,15 @@ ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32
 // Returns the name of these samples in the metrics.
 const char *evaluation_data_name(const Partition *partition);
 
-// The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the
-// keys of the round's own training stay untouched.
+// Rounds whose shuffles and dropout a training draws that belongs to no round: no round has these numbers, and the keys
+// of the round's own training stay untouched. The first is for a training before a test, the second for that of a
+// second model or of a head alone.
 static inline uint32_t evaluation_round(uint32_t round) {
     return round | 1u << 31;
+}
+
+static inline uint32_t personal_round(uint32_t round) {
+    return round | 1u << 30;
 }
 
 #endif

@@ -6,11 +6,6 @@
 
 #include "base/log.h"
 
-// A second model's training has shuffles and dropout of its own: no round has this number.
-static uint32_t personal_round(uint32_t round) {
-    return round | 1u << 30;
-}
-
 // Ranges of the parameters, stored one after the other in a client's row.
 typedef struct Runs {
     const PersonalRun *runs;

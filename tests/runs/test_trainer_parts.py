@@ -6,9 +6,10 @@ import sys, unittest
 
 from trainers import JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, torch
 
-# The net of trainers.py, which leaves alone what rests in a turn.
+# The net of trainers.py, which leaves alone what rests in a turn, and has something to do in each.
 RESTS = NUMPY.replace("sounder.turns(net)", "sounder.turns(net, still=True)").replace(
-    "        for name in net:\n", "        for name in (name for name in net if name not in turn.still):\n")
+    "        for name in net:\n", "        for name in (name for name in net if name not in turn.still):\n").replace(
+    "    fault = spoil(turn)\n", "    fault = spoil(turn)\n    assert turn.samples > 0, 'a turn without samples'\n")
 RESTS_TORCH = TORCH + '''
 class Net(nn.Module):
     def __init__(self):
