@@ -1,6 +1,5 @@
 #include "aggregator.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,8 +15,9 @@ static void place_parts(Aggregator *aggregator) {
     *bytes = 0;
     // The answer has doubles: sums of many floats lose nothing that the exact sum of the engine would have kept.
     aggregator->answer = desk_part(desk, bytes, config->parameters * sizeof *aggregator->answer);
-    const uint64_t state_bytes = config->aggregator_keeps * config->parameters * sizeof *aggregator->state;
-    aggregator->state = desk_part(desk, bytes, state_bytes);
+    if (config->aggregator_keeps > 0)
+        aggregator->state =
+            desk_part(desk, bytes, config->aggregator_keeps * config->parameters * sizeof *aggregator->state);
     aggregator->clients = desk_part(desk, bytes, config->cohort * sizeof *aggregator->clients);
     aggregator->shares = desk_part(desk, bytes, config->cohort * sizeof *aggregator->shares);
     aggregator->losses = desk_part(desk, bytes, config->cohort * sizeof *aggregator->losses);
@@ -29,39 +29,28 @@ static void place_parts(Aggregator *aggregator) {
 
 static Status create_desk(Aggregator *aggregator, Error *err) {
     place_parts(aggregator);
-    const size_t bytes = aggregator->desk_bytes;
-    aggregator->desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
-    if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)bytes) != 0)
-        return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", bytes);
-    void *desk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, aggregator->desk_fd, 0);
-    if (desk == MAP_FAILED) return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", bytes);
-    aggregator->desk = desk;
+    TRY(desk_map(&aggregator->desk, &aggregator->desk_fd, aggregator->desk_bytes, err));
     place_parts(aggregator);
     return STATUS_OK;
 }
 
 // Lines --------------------------------------------------------------------------------------------------------------
 
-static void put_part(JsonObject *desk, const char *key, const Aggregator *aggregator, const void *part) {
-    put_whole(desk, key, (const uint8_t *)part - aggregator->desk);
-}
-
 static void put_desk(JsonObject *line, const Aggregator *aggregator) {
+    const uint8_t *memory = aggregator->desk;
     JsonObject desk;
     json_begin(&desk);
     put_whole(&desk, "fd", aggregator->desk_fd);
     put_whole(&desk, "bytes", (int64_t)aggregator->desk_bytes);
-    put_part(&desk, "answer", aggregator, aggregator->answer);
-    if (aggregator->memory->config->aggregator_keeps > 0) put_part(&desk, "state", aggregator, aggregator->state);
-    put_part(&desk, "clients", aggregator, aggregator->clients);
-    put_part(&desk, "shares", aggregator, aggregator->shares);
-    put_part(&desk, "losses", aggregator, aggregator->losses);
-    if (aggregator->metrics) {
-        put_part(&desk, "metrics", aggregator, aggregator->metrics);
-        put_whole(&desk, "metric_rows", METRICS_MOST);
-    }
-    put_part(&desk, "samples", aggregator, aggregator->samples);
-    put_part(&desk, "steps", aggregator, aggregator->steps);
+    desk_put_part(&desk, "answer", memory, aggregator->answer);
+    desk_put_part(&desk, "state", memory, aggregator->state);
+    desk_put_part(&desk, "clients", memory, aggregator->clients);
+    desk_put_part(&desk, "shares", memory, aggregator->shares);
+    desk_put_part(&desk, "losses", memory, aggregator->losses);
+    desk_put_part(&desk, "metrics", memory, aggregator->metrics);
+    if (aggregator->metrics) put_whole(&desk, "metric_rows", METRICS_MOST);
+    desk_put_part(&desk, "samples", memory, aggregator->samples);
+    desk_put_part(&desk, "steps", memory, aggregator->steps);
     put_object(line, "desk", &desk);
 }
 

@@ -21,28 +21,15 @@ typedef struct Checker {
 // other bits.
 static Status train(float *weights, Checker *checker, uint32_t client, float added, Error *err) {
     Trainer *trainer = &checker->trainer;
-    const RunConfig *config = checker->memory->config;
-    const size_t bytes = config->parameters * sizeof *weights;
-    const Training *training = &config->training;
-    const TrainerTurn turn = {.task = "train",
-                              .part = "train",
-                              .round = 1,
-                              .key = 1,
-                              .epochs = 1,
-                              .client = client,
-                              .lr = training->sgd.lr,
-                              .momentum = training->sgd.momentum,
-                              .weight_decay = training->sgd.weight_decay,
-                              .shifts = trainer->desk.shift != NULL,
-                              .checks = true};
+    const size_t parameters = checker->memory->config->parameters;
+    TrainerTurn turn = trainer_trial(trainer, client, MOST_BATCHES);
     TrainerAnswer answer;
-    memcpy(trainer->desk.weights, checker->memory->weights, bytes);
-    for (size_t i = 0; trainer->desk.shift && i < config->parameters; i++)
+    turn.checks = true;
+    for (size_t i = 0; trainer->desk.shift && i < parameters; i++)
         trainer->desk.shift[i] = added;
-    trainer_add_first_batches(trainer, client, MOST_BATCHES);
     TRY(trainer_ask(&answer, trainer, &turn, err));
     if (answer.kept[0]) memcpy(checker->kept, answer.kept, sizeof checker->kept);
-    memcpy(weights, trainer->desk.weights, bytes);
+    memcpy(weights, trainer->desk.weights, parameters * sizeof *weights);
     return STATUS_OK;
 }
 
@@ -127,7 +114,6 @@ static void conclude(TrainerCheck *check, const Findings *found, const Checker *
 // Uses trainers of the check's own, which end with it, and leaves the run's weights as they are: the run begins as if
 // it had not been checked.
 Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
-    const bool has_shift = trainer_has_shift(memory);
     const size_t parameters = memory->config->parameters;
     Checker checker = {.memory = memory, .client = trainer_client_from(memory, 0)};
     Findings found = {0};
@@ -135,14 +121,14 @@ Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
     checker.first = malloc(2 * parameters * sizeof *checker.first);
     if (!checker.first) return fail(err, STATUS_OS, "no memory for two vectors of %zu parameters", parameters);
     checker.later = checker.first + parameters;
-    Status status = trainer_open(&checker.trainer, memory, 0, has_shift, err);
+    Status status = trainer_open(&checker.trainer, memory, 0, err);
     if (status == STATUS_OK) {
         status = find_in_one_process(&found, &checker, err);
         trainer_close(&checker.trainer);
     }
     // A process of its own: bits must not depend on which clients a trainer has had before, since kills and the number
     // of workers decide that.
-    if (status == STATUS_OK) status = trainer_open(&checker.trainer, memory, 0, has_shift, err);
+    if (status == STATUS_OK) status = trainer_open(&checker.trainer, memory, 0, err);
     if (status == STATUS_OK) {
         status = repeat(&found.fresh, &checker, 0, err);
         trainer_close(&checker.trainer);

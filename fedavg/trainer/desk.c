@@ -39,17 +39,22 @@ void *desk_part(uint8_t *memory, size_t *used, uint64_t bytes) {
     return begin;
 }
 
+bool desk_has_shift(const RunMemory *memory) {
+    const LocalRule *rule = memory->algorithm.local;
+    return rule->shifts || rule->pull || rule->keeps || memory->config->personal.second;
+}
+
 static void *part(Desk *desk, uint64_t bytes) {
     return desk_part(desk->memory, &desk->bytes, bytes);
 }
 
-static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
+static void place_parts(Desk *desk, const RunMemory *memory) {
     const uint64_t vector = memory->config->parameters * sizeof(float);
     const uint64_t longest = longest_order(memory), list = longest * sizeof(uint32_t);
     desk->bytes = 0;
     desk->room = (uint32_t)longest;
     desk->weights = part(desk, vector);
-    if (has_shift) desk->shift = part(desk, vector);
+    if (desk_has_shift(memory)) desk->shift = part(desk, vector);
     if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
@@ -79,38 +84,32 @@ static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
     return desk->row_of ? STATUS_OK : fail(err, STATUS_OS, "no memory for a trainer's desk");
 }
 
-static Status map(Desk *desk, Error *err) {
+Status desk_map(uint8_t **memory, int *fd, size_t bytes, Error *err) {
     // A file without a name: it reaches the trainer as a descriptor, and vanishes with the last process that has it,
     // whichever is killed. It is sparse, and MAP_NORESERVE keeps the kernel from counting the room that no turn uses.
-    if (desk->fd < 0) desk->fd = memfd_create("sounder-desk", MFD_CLOEXEC);
-    if (desk->fd < 0 || ftruncate(desk->fd, (off_t)desk->bytes) != 0)
-        return fail_errno(err, STATUS_OS, "a trainer's desk of %zu bytes", desk->bytes);
-    void *mapped = mmap(NULL, desk->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, desk->fd, 0);
-    if (mapped == MAP_FAILED) return fail_errno(err, STATUS_OS, "a trainer's desk of %zu bytes", desk->bytes);
-    desk->memory = mapped;
+    if (*fd < 0) *fd = memfd_create("sounder-desk", MFD_CLOEXEC);
+    void *mapped = *fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0
+                       ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0)
+                       : MAP_FAILED;
+    if (mapped == MAP_FAILED) return fail_errno(err, STATUS_OS, "a desk of %zu bytes", bytes);
+    *memory = mapped;
     return STATUS_OK;
 }
 
-Status desk_create_in(Desk *desk, int fd, const RunMemory *memory, bool has_shift, Error *err) {
+Status desk_create(Desk *desk, const RunMemory *memory, int fd, Error *err) {
     *desk = (Desk){.fd = fd};
     if (memory->config->training.optimizer_state == OPTIMIZER_KEPT)
         desk->state_bytes = memory->config->trainer.state_floats * sizeof(float);
-    const Status planned = plan_rows(desk, memory, err);
-    if (planned != STATUS_OK) {
-        desk_free(desk);
-        return planned;
+    Status status = plan_rows(desk, memory, err);
+    if (status == STATUS_OK) {
+        place_parts(desk, memory);
+        status = desk_map(&desk->memory, &desk->fd, desk->bytes, err);
     }
-    place_parts(desk, memory, has_shift);
-    const Status status = map(desk, err);
     if (status == STATUS_OK)
-        place_parts(desk, memory, has_shift);
+        place_parts(desk, memory);
     else
         desk_free(desk);
     return status;
-}
-
-Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err) {
-    return desk_create_in(desk, -1, memory, has_shift, err);
 }
 
 void desk_free(Desk *desk) {
@@ -144,23 +143,23 @@ void desk_clear(Desk *desk) {
 
 // A part that the run does not have is absent from the line, so that a program that needs it fails when it starts and
 // not in the middle of a round.
-static void put_part(JsonObject *told, const char *key, const Desk *desk, const void *begin) {
-    if (begin) put_whole(told, key, (int64_t)((const uint8_t *)begin - desk->memory));
+void desk_put_part(JsonObject *told, const char *key, const uint8_t *memory, const void *part) {
+    if (part) put_whole(told, key, (const uint8_t *)part - memory);
 }
 
 JsonObject *desk_told(JsonObject *told, const Desk *desk) {
     json_begin(told);
     put_whole(told, "fd", desk->fd);
     put_whole(told, "bytes", (int64_t)desk->bytes);
-    put_part(told, "weights", desk, desk->weights);
-    put_part(told, "shift", desk, desk->shift);
-    put_part(told, "state", desk, desk->state);
-    put_part(told, "order", desk, desk->order);
-    put_part(told, "ends", desk, desk->ends);
-    put_part(told, "answers", desk, desk->answers);
-    put_part(told, "places", desk, desk->places);
-    put_part(told, "samples", desk, desk->samples);
-    put_part(told, "labels", desk, desk->labels);
+    desk_put_part(told, "weights", desk->memory, desk->weights);
+    desk_put_part(told, "shift", desk->memory, desk->shift);
+    desk_put_part(told, "state", desk->memory, desk->state);
+    desk_put_part(told, "order", desk->memory, desk->order);
+    desk_put_part(told, "ends", desk->memory, desk->ends);
+    desk_put_part(told, "answers", desk->memory, desk->answers);
+    desk_put_part(told, "places", desk->memory, desk->places);
+    desk_put_part(told, "samples", desk->memory, desk->samples);
+    desk_put_part(told, "labels", desk->memory, desk->labels);
     if (desk->samples) put_text(told, "samples_type", desk->has_floats ? "f4" : "u1");
     return told;
 }

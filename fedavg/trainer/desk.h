@@ -1,7 +1,7 @@
 // The desk: memory that a worker and its trainer have mapped, so that weights and samples of a turn are never copied
 // from one to the other. It belongs to the worker and outlives a trainer that dies.
 //
-//   TRY(desk_create(&desk, memory, has_shift, err));
+//   TRY(desk_create(&desk, memory, -1, err));
 //   memcpy(desk.weights, global, ...);
 //   desk_add_batch(&desk, indices, count);      // of the next turn, until desk_clear
 //   put_object(&line, "desk", desk_told(&told, &desk));
@@ -52,12 +52,20 @@ typedef struct Desk {
 // says how large the file must be and where each part begins.
 void *desk_part(uint8_t *memory, size_t *used, uint64_t bytes);
 
-// Nothing to free on failure.
-Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err);
+// Maps `bytes` bytes of a memory file (*fd; -1: of a new one), which both processes write. The caller closes *fd, also
+// after a failure.
+Status desk_map(uint8_t **memory, int *fd, size_t bytes, Error *err);
 
-// As desk_create, in a memory file that a trainer has open already; takes fd.
-Status desk_create_in(Desk *desk, int fd, const RunMemory *memory, bool has_shift, Error *err);
+// Puts the place of a part into the object that says where the parts are; nothing if part is NULL.
+void desk_put_part(JsonObject *told, const char *key, const uint8_t *memory, const void *part);
 
+// Whether the run's algorithm adds to the gradients. Without that a desk has no `shift`, and turn.correct() of the
+// library does nothing: FedAvg pays for neither.
+bool desk_has_shift(const RunMemory *memory);
+
+// fd: a memory file that a trainer has open already, which becomes the desk's; -1: a new one. Nothing to free on
+// failure.
+Status desk_create(Desk *desk, const RunMemory *memory, int fd, Error *err);
 void desk_free(Desk *desk);
 
 // Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to

@@ -73,30 +73,15 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
     return send_line(nursery, &line, err);
 }
 
-// The run's first weights and two batches: the second is the first in which an optimizer has state. The learning rate
-// is that of the options, since no round has begun that could change it. The desk is the nursery's own, so that what
-// the turn leaves there reaches no round.
+// Two batches: the second is the first in which an optimizer has state. The desk is the nursery's own, so that what the
+// turn leaves there reaches no round.
 static Status rehearse(Nursery *nursery, Error *err) {
     Trainer *trainer = &nursery->trainer;
-    const RunMemory *memory = trainer->memory;
-    const Training *training = &memory->config->training;
-    const TrainerTurn turn = {.task = "train",
-                              .part = "train",
-                              .round = 1,
-                              .key = 1,
-                              .epochs = 1,
-                              .client = nursery->client,
-                              .lr = training->sgd.lr,
-                              .momentum = training->sgd.momentum,
-                              .weight_decay = training->sgd.weight_decay,
-                              .shifts = trainer->desk.shift != NULL,
-                              .keeps = trainer->desk.state != NULL,
-                              .rehearses = true};
-    desk_clear(&trainer->desk);
-    if (trainer->desk.state) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
-    memcpy(trainer->desk.weights, memory->weights, memory->config->parameters * sizeof *memory->weights);
-    trainer_add_first_batches(trainer, nursery->client, REHEARSED_BATCHES);
+    TrainerTurn turn = trainer_trial(trainer, nursery->client, REHEARSED_BATCHES);
     JsonObject line;
+    turn.rehearses = true;
+    turn.keeps = trainer->desk.state != NULL;
+    if (turn.keeps) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
     trainer_turn_line(&line, trainer, &turn);
     nursery->state = NURSERY_REHEARSING;
     return send_line(nursery, &line, err);
@@ -203,7 +188,7 @@ Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
     Error why;
     trainer->memory = memory;
     nursery->client = trainer_client_from(memory, 0); // one without samples would rehearse nothing
-    TRY(desk_create_in(&trainer->desk, trainer->desk.fd, memory, trainer_has_shift(memory), err));
+    TRY(desk_create(&trainer->desk, memory, trainer->desk.fd, err));
     const Status status = greet(nursery, false, &why);
     return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
 }

@@ -74,16 +74,10 @@ static Status start(Trainer *trainer, Error *err) {
     }
 }
 
-// Without a shift the desk has no such part, and the library's turn.correct() does nothing: FedAvg pays for neither.
-bool trainer_has_shift(const RunMemory *memory) {
-    const LocalRule *rule = memory->algorithm.local;
-    return rule->shifts || rule->pull || rule->keeps || memory->config->personal.second;
-}
-
-Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err) {
+Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err) {
     *trainer = (Trainer){.memory = memory, .rank = rank, .desk.fd = -1, .process = {.socket = -1, .leash = -1}};
     Error why;
-    Status status = desk_create(&trainer->desk, memory, has_shift, err);
+    Status status = desk_create(&trainer->desk, memory, -1, err);
     if (status == STATUS_OK) {
         status = start(trainer, &why);
         if (status != STATUS_OK) fail(err, status, "its trainer: %s", why.message);
@@ -120,12 +114,27 @@ uint32_t trainer_test_batch(const RunConfig *config) {
     return 10 * size < EVALUATION_CHUNK ? 10 * size : EVALUATION_CHUNK;
 }
 
-void trainer_add_first_batches(Trainer *trainer, uint32_t client, uint32_t most) {
+TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches) {
+    const RunMemory *memory = trainer->memory;
+    const Training *training = &memory->config->training;
+    const uint32_t size = training->batch_size;
+    Desk *desk = &trainer->desk;
     uint32_t count;
-    const uint32_t size = trainer->memory->config->training.batch_size;
-    const uint32_t *indices = partition_client(&trainer->memory->partition, client, &count);
-    for (uint32_t b = 0; b < most && b * size < count; b++)
-        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
+    const uint32_t *indices = partition_client(&memory->partition, client, &count);
+    desk_clear(desk);
+    memcpy(desk->weights, memory->weights, memory->config->parameters * sizeof *desk->weights);
+    for (uint32_t b = 0; b < batches && b * size < count; b++)
+        desk_add_batch(desk, indices + b * size, count - b * size < size ? count - b * size : size);
+    return (TrainerTurn){.task = "train",
+                         .part = "train",
+                         .round = 1,
+                         .key = 1,
+                         .epochs = 1,
+                         .client = client,
+                         .lr = training->sgd.lr,
+                         .momentum = training->sgd.momentum,
+                         .weight_decay = training->sgd.weight_decay,
+                         .shifts = desk->shift != NULL};
 }
 
 // [first, end) among the tensors.

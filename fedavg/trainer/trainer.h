@@ -1,7 +1,7 @@
 // A worker's trainer and the desk, memory that both have mapped: a turn's weights, what the algorithm adds to the
 // gradients, and the order of the samples. `sounder help trainer` documents the lines.
 //
-//   TRY(trainer_open(&trainer, memory, rank, has_shift, err));
+//   TRY(trainer_open(&trainer, memory, rank, err));
 //   memcpy(trainer.desk.weights, global, ...);
 //   desk_add_batch(&trainer.desk, indices, count); ...     // what the turn trains on, or evaluates
 //   TRY(trainer_ask(&answer, &trainer, &turn, err));     // the weights are the result
@@ -80,7 +80,7 @@ typedef struct TrainerAnswer {
 uint32_t trainer_test_batch(const RunConfig *config);
 
 // Creates the desk and starts the trainer. Nothing to close on failure.
-Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err);
+Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err);
 
 // Returns UNAVAILABLE if the trainer failed in a way that another one may not, DATA with a sentence that ends the run.
 Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *turn, Error *err);
@@ -90,12 +90,10 @@ Status trainer_restart(Trainer *trainer, Error *err);
 
 void trainer_close(Trainer *trainer);
 
-// Whether the run's algorithm adds to the gradients.
-bool trainer_has_shift(const RunMemory *memory);
-
-// Puts the first batches of a client (at most `most`) on the desk, in the order of the data set, without shuffling: for
-// turns of a trial.
-void trainer_add_first_batches(Trainer *trainer, uint32_t client, uint32_t most);
+// A turn of a trial: puts the run's first weights and the first batches of the client (at most `batches`) on the desk,
+// in the order of the data set, without shuffling, and returns the turn. Its rate is that of the options, which no
+// round has changed yet.
+TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches);
 
 // The first client from `client` on that has samples, going round.
 uint32_t trainer_client_from(const RunMemory *memory, uint32_t client);

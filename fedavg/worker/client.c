@@ -41,10 +41,10 @@ static size_t vector_stride(uint64_t parameters) {
 }
 
 // The trainer's desk has the vectors that a turn changes.
-static Status trained_elsewhere(LocalModel *model, bool has_shift, Error *err) {
+static Status trained_elsewhere(LocalModel *model, Error *err) {
     model->trainer = malloc(sizeof *model->trainer);
     if (!model->trainer) return fail(err, STATUS_OS, "no memory for a trainer");
-    const Status status = trainer_open(model->trainer, model->memory, model->rank, has_shift, err);
+    const Status status = trainer_open(model->trainer, model->memory, model->rank, err);
     if (status != STATUS_OK) {
         free(model->trainer);
         model->trainer = NULL;
@@ -88,8 +88,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     model->net.progress = &memory->control->pulses[rank].progress;
     model->net.class_weights = memory->class_weights;
     const Algorithm *algorithm = &memory->algorithm;
-    const LocalRule *rule = algorithm->local;
-    const bool second = config->personal.second, has_shift = rule->shifts || rule->pull || rule->keeps || second;
+    const bool second = config->personal.second;
     const struct {
         float **vector;
         bool wanted;
@@ -98,7 +97,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, engine},
         {&model->gradient, engine},
         {&model->sum, config->training.privacy.clip > 0},
-        {&model->shift, engine && has_shift},
+        {&model->shift, engine && desk_has_shift(memory)},
         {&model->full_gradient, algorithm->traits.has[TRAIT_LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
@@ -128,7 +127,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     if (model->label_of) attack_labels(model->label_of, config->spec.classes, &config->attack);
     Status status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
-    if (status == STATUS_OK && !engine) status = trained_elsewhere(model, has_shift, err);
+    if (status == STATUS_OK && !engine) status = trained_elsewhere(model, err);
     if (status == STATUS_OK)
         model->delivery = delivery_of(model);
     else

@@ -39,7 +39,8 @@ static Status take_answers(TrainerTest *test, const Trainer *trainer, bool given
     if (!test->answers) return STATUS_OK;
     if (!given)
         return fail(err, STATUS_USAGE,
-                    "--confusion, --confusion-file and --predictions need the net's answers, which the trainer does not give: let it "
+                    "--confusion, --confusion-file and --predictions need the net's answers, which the trainer does "
+                    "not give: let it "
                     "call turn.answers(scores) once per batch of a test, or leave them out");
     memcpy(test->answers + first * classes, trainer->desk.answers, count * classes * sizeof *test->answers);
     return STATUS_OK;
@@ -71,7 +72,7 @@ static Status evaluate(TrainerTest *test, const RunMemory *memory, const Trainer
     Trainer trainer;
     const uint32_t total = memory->data.test.count, size = net->whole_test ? total : EVALUATION_CHUNK;
     Status status = STATUS_OK;
-    TRY(trainer_open(&trainer, memory, 0, false, err));
+    TRY(trainer_open(&trainer, memory, 0, err));
     memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
     *test = (TrainerTest){.answers = test->answers};
     for (uint32_t first = 0; first < total && status == STATUS_OK; first += size)
@@ -94,6 +95,7 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
     config->seed = options->seed;
     config->training = options->training;
     config->workers = config->clients = 1;
+    memory->algorithm = run_algorithm(config); // FedAvg, which adds nothing to gradients
     config->trainer.answers = test->answers != NULL;
     memory->tensors = trainer_net_tensors(&net);
     Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
