@@ -206,13 +206,21 @@ static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
 }
 
 // A number written as text would count as missing, and a missing loss is allowed: the record would be wrong without a
-// word.
+// word. A double is exact up to 9e15: beyond that a count is a mistake of the program's. 0: any number.
 static Status check_numbers(const json_t *answer, Error *err) {
-    static const char *const keys[] = {"turn", "loss_sum", "samples", "hits", "steps", "travel", "counted", "answers"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *value = json_object_get(answer, keys[i]);
+    static const struct {
+        const char *key;
+        double most;
+    } numbers[] = {{"turn", 0},    {"loss_sum", 0},   {"hits", 0},     {"counted", 0},
+                   {"answers", 0}, {"samples", 9e15}, {"steps", 9e15}, {"travel", 1e30}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const char *key = numbers[i].key;
+        const double most = numbers[i].most, number = number_of(answer, key, 0);
+        const json_t *value = json_object_get(answer, key);
         if (value && !json_is_null(value) && !json_is_number(value))
-            return fail(err, STATUS_UNAVAILABLE, "it answered %s as something that is no number", keys[i]);
+            return fail(err, STATUS_UNAVAILABLE, "it answered %s as something that is no number", key);
+        if (most > 0 && !(number >= 0 && number <= most))
+            return fail(err, STATUS_UNAVAILABLE, "it answered %s as %g", key, number);
     }
     return STATUS_OK;
 }
@@ -257,16 +265,10 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
         return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", number_of(told, "turn", 0),
                     (unsigned long long)trainer->turns);
     const double samples = number_of(told, "samples", 0), hits = number_of(told, "hits", 0);
-    const double steps = number_of(told, "steps", 0);
-    // A double is exact up to 9e15: beyond that a count is a mistake of the program's. NaN fails these comparisons,
-    // too.
     const double travel = number_of(told, "travel", 0);
-    if (!(steps >= 0 && steps <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered with %g steps", steps);
-    if (!(samples >= 0 && samples <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered %g samples", samples);
-    if (!(travel >= 0 && travel <= 1e30)) return fail(err, STATUS_UNAVAILABLE, "it answered a travel of %g", travel);
     *answer = (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN),
                               .samples = (uint64_t)samples,
-                              .steps = (uint64_t)steps,
+                              .steps = (uint64_t)number_of(told, "steps", 0),
                               .travel = travel,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     read_kept(answer->kept, json_object_get(told, "kept"));
