@@ -21,7 +21,7 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
         owned_free(&external->owned);
         return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
     }
-    const int output = host ? host->output.aggregator_fd : -1;
+    const int output = host ? trainer_output_fd(&host->output, OUTPUT_OF_AGGREGATOR) : -1;
     const Status status = aggregator_open(&external->aggregator, combine->memory, output, wait, err);
     if (status != STATUS_OK) {
         if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);

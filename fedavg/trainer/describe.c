@@ -118,7 +118,8 @@ static Status start(TrainerProcess *process, const TrainerPlan *plan, const RunM
     int fds[TRAINER_MOST_FDS];
     if (host && plan->forks) return nursery_start(&host->nursery, process, plan, memory, desk_fd, err);
     const size_t count = trainer_line_fds(fds, desk_fd, memory);
-    return trainer_process_start(process, plan, fds, count, host ? host->output.nursery_fd : -1, err);
+    return trainer_process_start(process, plan, fds, count,
+                                 host ? trainer_output_fd(&host->output, OUTPUT_OF_NURSERY) : -1, err);
 }
 
 // The parent asks, before there are workers: how much memory the run needs follows from the number of parameters.

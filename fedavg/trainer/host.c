@@ -8,7 +8,7 @@ Status trainer_host_open(TrainerHost *host, Error *err) {
     *host = (TrainerHost){0};
     nursery_init(&host->nursery, -1);
     TRY(trainer_output_open(&host->output, err));
-    host->nursery.output = host->output.nursery_fd;
+    host->nursery.output = trainer_output_fd(&host->output, OUTPUT_OF_NURSERY);
     return STATUS_OK;
 }
 
@@ -68,5 +68,5 @@ void trainer_host_close(TrainerHost *host) {
     nursery_free(&host->nursery);
     trainer_output_close(&host->output);
     free(host->polls);
-    *host = (TrainerHost){.output = {.file = -1, .aggregator_fd = -1, .nursery_fd = -1}};
+    *host = (TrainerHost){.output.file = -1};
 }

@@ -46,18 +46,17 @@ static Status add_source(TrainerOutput *output, const char *prefix, Error *err) 
 }
 
 Status trainer_output_open(TrainerOutput *output, Error *err) {
-    *output = (TrainerOutput){.file = -1, .aggregator_fd = -1, .nursery_fd = -1};
+    *output = (TrainerOutput){.file = -1};
     output->source = calloc(FIRST_RANK, sizeof *output->source);
     if (!output->source) return fail(err, STATUS_OS, "no memory for the output of trainers");
     Status status = add_source(output, "aggregator: ", err);
     if (status == STATUS_OK) status = add_source(output, "nursery: ", err);
-    if (status != STATUS_OK) {
-        trainer_output_close(output);
-        return status;
-    }
-    output->aggregator_fd = output->source[FIRST_RANK + OUTPUT_OF_AGGREGATOR].write_fd;
-    output->nursery_fd = output->source[FIRST_RANK + OUTPUT_OF_NURSERY].write_fd;
-    return STATUS_OK;
+    if (status != STATUS_OK) trainer_output_close(output);
+    return status;
+}
+
+int trainer_output_fd(const TrainerOutput *output, int rank) {
+    return output->source[FIRST_RANK + rank].write_fd;
 }
 
 // Later than the first two, since how many workers there are follows from the device, and the device is opened after
@@ -72,7 +71,7 @@ Status trainer_output_add_workers(TrainerOutput *output, uint32_t workers, Error
         char prefix[PREFIX_BYTES];
         snprintf(prefix, sizeof prefix, "rank %u: ", rank);
         TRY(add_source(output, prefix, err));
-        output->write_fds[rank] = sources[FIRST_RANK + rank].write_fd;
+        output->write_fds[rank] = trainer_output_fd(output, (int)rank);
     }
     return STATUS_OK;
 }
@@ -223,5 +222,5 @@ void trainer_output_close(TrainerOutput *output) {
     if (output->file >= 0) close(output->file);
     free(output->source);
     free(output->write_fds);
-    *output = (TrainerOutput){.file = -1, .aggregator_fd = -1, .nursery_fd = -1};
+    *output = (TrainerOutput){.file = -1};
 }
