@@ -21,18 +21,6 @@
 
 enum { EXEC_FAILED = 127, FIRST_FD = 3, LEAVE_SECONDS = 1 };
 
-// The guard has inherited the descriptors of the program's socket, desk and data. A copy that stays open here would
-// hide the end of the program from its worker, which waits for the end of the socket.
-static void close_from(int first) {
-    DIR *folder = opendir("/proc/self/fd");
-    if (!folder) return;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        const int fd = atoi(entry->d_name);
-        if (fd >= first && fd != dirfd(folder)) close(fd);
-    }
-    closedir(folder);
-}
-
 // Stop signals of a batch system or a terminal are for the parent, which decides. TERM alone keeps its action: pools of
 // processes end their members with it, and an ignored signal would be inherited.
 static void set_signals(bool of_program) {
@@ -157,7 +145,9 @@ void guard_run(int leash, int output, const char *fds, char *const *words) {
     const pid_t guard = getpid(), program = fork();
     if (program == 0) become_program(output, fds, words, guard);
     leash = dup2(leash, FIRST_FD);
-    close_from(FIRST_FD + 1); // the program's socket must end with the program
+    // The guard has inherited the descriptors of the program's socket, desk and data. A copy that stays open here would
+    // hide the end of the program from its worker, which waits for the end of the socket.
+    closefrom(FIRST_FD + 1);
     if (program < 0) {
         report(leash, EXEC_FAILED << 8);
         return;
