@@ -153,16 +153,12 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
 
 // These training samples as the data set has them.
 static Batch batch_of(const LocalModel *model, const uint32_t *indices, uint32_t samples) {
-    const Dataset *data = &model->memory->data;
     const Chosen *attack = &model->memory->config->attack;
-    return (Batch){.pixels = data->train.pixels,
-                   .labels = data->train.labels,
-                   .indices = indices,
-                   .count = samples,
-                   .scale = data->scale,
-                   .shift = data->shift,
-                   .triggered = model->lies ? attack_marked(attack, samples) : 0,
-                   .trigger_label = (uint16_t)(model->lies ? attack->number[BACKDOOR_TARGET] : 0)};
+    Batch batch = view_batch(model->memory, &model->memory->data.train, indices, samples);
+    if (!model->lies) return batch;
+    batch.triggered = attack_marked(attack, samples);
+    batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
+    return batch;
 }
 
 Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {

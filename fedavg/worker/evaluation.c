@@ -20,44 +20,26 @@ static void evaluate(LocalModel *model, BatchResult *result, const float *weight
     net_evaluate(&model->net, result, weights, &seen);
 }
 
-// The parent measures the answers to all chunks. A trainer has its own net, and its own metrics.
-static void begin_answers(LocalModel *model, const Job *job) {
-    Answer *answers = model->memory->answers;
-    model->net.answers = answers ? answers + job->first * spec_answers(&model->net.spec) : NULL;
-}
-
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
-    const Dataset *data = &model->memory->data;
-    const Batch batch = {.pixels = data->test.pixels,
-                         .labels = data->test.labels,
-                         .first = job->first,
-                         .count = job->count,
-                         .scale = data->scale,
-                         .shift = data->shift};
+    Batch batch = view_batch(model->memory, &model->memory->data.test, NULL, job->count);
     BatchResult result;
-    begin_answers(model, job);
+    batch.first = job->first;
     evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
-    model->net.answers = NULL;
     return result;
 }
 
 // Evaluates marked test samples (count) whose class is not the backdoor's target: hits are those that the model takes
 // for the target. job->count stays as it was, since the job may have to be done again.
 static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t *count) {
-    const Dataset *data = &model->memory->data;
+    const DatasetSplit *test = &model->memory->data.test;
     const Chosen *attack = &model->memory->config->attack;
     uint32_t others[EVALUATION_CHUNK];
-    *count = attack_others(others, data->test.labels, job->first, job->count, attack);
-    const Batch batch = {.pixels = data->test.pixels,
-                         .labels = data->test.labels,
-                         .indices = others,
-                         .count = *count,
-                         .scale = data->scale,
-                         .shift = data->shift,
-                         .triggered = *count,
-                         .trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET]};
+    *count = attack_others(others, test->labels, job->first, job->count, attack);
+    Batch batch = view_batch(model->memory, test, others, *count);
+    batch.triggered = *count;
+    batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
     BatchResult result = {0};
     if (*count > 0) evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
     return result;
@@ -73,12 +55,8 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     BatchResult sum = {0};
     model->view.of_test_set = samples->of_test_set;
     for (uint32_t first = 0; first < samples->count; first += size) {
-        const Batch batch = {.pixels = split->pixels,
-                             .labels = split->labels,
-                             .indices = samples->indices + first,
-                             .count = samples->count - first < size ? samples->count - first : size,
-                             .scale = data->scale,
-                             .shift = data->shift};
+        const uint32_t left = samples->count - first;
+        const Batch batch = view_batch(model->memory, split, samples->indices + first, left < size ? left : size);
         BatchResult result;
         evaluate(model, &result, weights, &batch, part, client);
         sum.loss_sum += result.loss_sum;
@@ -114,18 +92,16 @@ const char *evaluation_data_name(const Partition *partition) {
     return names[partition_tests_on(partition)];
 }
 
-static BatchResult evaluate_validation(LocalModel *model, const Job *job, uint32_t round) {
-    const ClientSamples samples = evaluation_samples(model->memory, job, round);
-    begin_answers(model, job);
-    const BatchResult result = evaluate_samples(model, model->memory->weights, &samples, VIEW_TEST_SET);
-    model->net.answers = NULL;
-    return result;
-}
-
-static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {
+// The validation set is a part of no client's data.
+static BatchResult evaluate_job(LocalModel *model, const float *weights, Job *job, uint32_t round) {
     const ClientSamples samples = evaluation_samples(model->memory, job, round);
     job->count = samples.count;
-    return evaluate_samples(model, weights, &samples, job->client);
+    return evaluate_samples(model, weights, &samples, job->task == EVALUATE_VALIDATION ? VIEW_TEST_SET : job->client);
+}
+
+static BatchResult evaluate_personal(LocalModel *model, Job *job, uint32_t round) {
+    personal_load(model, job);
+    return evaluate_job(model, model->weights, job, round);
 }
 
 // Trains a copy and evaluates it: the update is in no sum, and the shuffles are those of a round that does not exist,
@@ -138,7 +114,7 @@ static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t rou
     local_model_train(model, &plain, job->client, job->epochs, evaluation_round(round));
     model->net.still_end = 0;
     trainer_turn_begin_job(model); // the job is the test alone
-    return evaluate_client(model, model->weights, job, round);
+    return evaluate_job(model, model->weights, job, round);
 }
 
 // The server trains on every n-th training sample itself, and its update becomes the vector that a trusting rule
@@ -150,11 +126,11 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     const uint64_t all = memory->data.train.count;
     float *update = run_memory_vector(memory, config->slots.lasting);
     uint32_t root[COMBINE_MOST_ROOT_SAMPLES];
-    for (uint32_t i = 0; i < job->count; i++)
-        root[i] = (uint32_t)(i * all / job->count);
     // The validation set trains no model, and the clients' lists are the samples without it.
-    for (uint32_t i = 0; i < job->count && memory->partition.validation; i++)
-        root[i] = memory->partition.indices[i * (uint64_t)memory->partition.samples / job->count];
+    for (uint32_t i = 0; i < job->count; i++)
+        root[i] = memory->partition.validation
+                      ? memory->partition.indices[i * (uint64_t)memory->partition.samples / job->count]
+                      : (uint32_t)(i * all / job->count);
     memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
     local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
@@ -192,41 +168,36 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
     uint32_t marked = 0;
-    const bool of_server =
-        job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION || job->task == TRAIN_ROOT;
-    view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
+    const bool is_test = job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION;
+    Answer *answers = is_test ? model->memory->answers : NULL; // a trainer has its own net, and its own metrics
+    view_begin(&model->view, is_test || job->task == TRAIN_ROOT ? VIEW_TEST_SET : job->client, round, NULL);
+    model->net.answers = answers ? answers + job->first * spec_answers(&model->net.spec) : NULL;
     model->of_cluster.weights = state_tested_model(model->run);
     if (is_of_cluster(job)) evaluation_choose(model, job, round);
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:
         result = evaluate_test_set(model, job);
         break;
-    case EVALUATE_VALIDATION:
-        result = evaluate_validation(model, job, round);
-        break;
     case EVALUATE_BACKDOOR:
         result = evaluate_backdoor(model, job, &marked);
         break;
+    case EVALUATE_VALIDATION:
     case EVALUATE_TRAINING_DATA:
     case EVALUATE_TRAINING_PART:
     case EVALUATE_CLIENT:
-        result = evaluate_client(model, model->memory->weights, job, round);
+        result = evaluate_job(model, model->memory->weights, job, round);
         break;
     case EVALUATE_PERSONAL:
-        if (job->epochs > 0) {
-            result = evaluate_fine_tuned(model, job, round);
-            break;
-        }
-        personal_load(model, job);
-        result = evaluate_client(model, model->weights, job, round);
-        break;
-    case TRAIN_ROOT:
-        train_root(model, job, round);
+        result = job->epochs > 0 ? evaluate_fine_tuned(model, job, round) : evaluate_personal(model, job, round);
         break;
     case EVALUATE_FINE_TUNED:
         result = evaluate_fine_tuned(model, job, round);
         break;
+    case TRAIN_ROOT:
+        train_root(model, job, round);
+        break;
     }
+    model->net.answers = NULL;
     if (model->fault != STATUS_OK) return;
     job->loss_sum = result.loss_sum;
     job->hits = result.hits;

@@ -8,15 +8,9 @@
 // A turn has one row per sample, however many epochs it has: noise and drift are the same in each of them. Marks of a
 // backdoor follow from the place in a batch, so that a marked sample gets a row each time.
 static uint32_t put_row(LocalModel *model, const DatasetSplit *split, uint32_t index, bool marked) {
-    const RunMemory *memory = model->memory;
-    const Spec *spec = &memory->config->spec;
+    const RunConfig *config = model->memory->config;
     Desk *desk = &model->trainer->desk;
-    Batch one = {.pixels = split->pixels,
-                 .labels = split->labels,
-                 .indices = &index,
-                 .count = 1,
-                 .scale = memory->data.scale,
-                 .shift = memory->data.shift};
+    Batch one = view_batch(model->memory, split, &index, 1);
     view_apply(&model->view, &one);
     const size_t at = one.indices ? index : 0; // the view has copied it, or not
     uint8_t *sample = desk->samples + desk->rows * desk->sample_bytes;
@@ -26,8 +20,8 @@ static uint32_t put_row(LocalModel *model, const DatasetSplit *split, uint32_t i
     uint16_t *class = (uint16_t *)(void *)label;
     if (one.label_of) *class = one.label_of[*class];
     if (marked) {
-        augment_mark(sample, spec->trigger, spec->input, 1);
-        *class = (uint16_t)memory->config->attack.number[BACKDOOR_TARGET];
+        augment_mark(sample, config->spec.trigger, config->spec.input, 1);
+        *class = (uint16_t)config->attack.number[BACKDOOR_TARGET];
     }
     return desk->rows++;
 }

@@ -28,6 +28,15 @@ void view_free(View *view) {
     *view = (View){0};
 }
 
+Batch view_batch(const RunMemory *memory, const DatasetSplit *split, const uint32_t *indices, uint32_t count) {
+    return (Batch){.pixels = split->pixels,
+                   .labels = split->labels,
+                   .indices = indices,
+                   .count = count,
+                   .scale = memory->data.scale,
+                   .shift = memory->data.shift};
+}
+
 // A view is a pure function of seed, round and client: nothing about it is stored between rounds, and any worker sees a
 // client's samples as any other does. An attacker's false labels apply on top of drift's.
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of) {

@@ -2,6 +2,7 @@
 // become such that hold what the client sees. Where no view differs, batches stay as they are.
 //
 //   TRY(view_init(&view, memory, err));
+//   Batch batch = view_batch(memory, split, indices, count);
 //   view_begin(&view, client, round, label_of);         // or VIEW_TEST_SET; label_of: the client's lies, or NULL
 //   view_apply(&view, &batch);                          // valid until the next one
 #ifndef SOUNDER_FEDAVG_WORKER_VIEW_H
@@ -27,6 +28,9 @@ typedef struct View {
 // Nothing to free on failure.
 Status view_init(View *view, const RunMemory *memory, Error *err);
 void view_free(View *view);
+
+// Samples of a split as the data set has them: those with these numbers (indices, count), or with NULL the first ones.
+Batch view_batch(const RunMemory *memory, const DatasetSplit *split, const uint32_t *indices, uint32_t count);
 
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of);
 void view_apply(View *view, Batch *batch);
