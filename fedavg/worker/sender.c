@@ -107,10 +107,8 @@ static void add_noise(Sender *sender, double deviation, RngKey key) {
 
 // Error feedback: the part of earlier updates that the code left out joins this update, and the part that it leaves out
 // now goes into the job's new row. A refused update leaves the old row in force.
-static void begin_feedback(Sender *sender, const Job *job) {
+static void begin_feedback(Sender *sender, const float *before) {
     const size_t count = sender->weights.count;
-    const float *before = client_state_row(&sender->memory->client_state, job->state_from);
-    if (!sender->left) return;
     memset(sender->left, 0, count * sizeof *sender->left);
     if (!before) return;
     memcpy(sender->left, before, count * sizeof *before);
@@ -121,7 +119,7 @@ static void begin_feedback(Sender *sender, const Job *job) {
 // death begins from the rest that it began from before.
 static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
     const size_t count = sender->weights.count;
-    if (!sender->left || job->state_to == NO_CLIENT_STATE) return;
+    if (job->state_to == NO_CLIENT_STATE) return;
     send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
     client_state_row_write(&sender->memory->client_state, job->state_to, sender->left, count);
 }
@@ -140,9 +138,9 @@ static void encode(Sender *sender, Job *job, RngKey key) {
                      .tensors = weights->tensors,
                      .key = key,
                      .feeds_back = sender->left != NULL};
-    begin_feedback(sender, job);
-    if (code->keeps && sender->left) { // after what is left over
-        const float *before = client_state_row(&sender->memory->client_state, job->state_from);
+    const float *before = client_state_row(&sender->memory->client_state, job->state_from);
+    if (coding.feeds_back) begin_feedback(sender, before);
+    if (coding.feeds_back && code->keeps) { // after what is left over
         float *after = client_state_row(&sender->memory->client_state, job->state_to);
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
@@ -151,7 +149,7 @@ static void encode(Sender *sender, Job *job, RngKey key) {
     coding.key = (RngKey){{0}}; // the client's own, which the server does not have
     if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);
     send_decode(sender->read, sender->wire, job->sent_bytes, &recipe_of(sender)->code, &coding);
-    end_feedback(sender, job, &payload, code->becomes);
+    if (coding.feeds_back) end_feedback(sender, job, &payload, code->becomes);
 }
 
 // Without noise and code the trained weights are sent as they are, and clipping is only a factor of the sum. Otherwise
