@@ -16,10 +16,7 @@
 
 #include "fedavg/rules/local/local_rule.h"
 
-BOTH float local_elastic_shift(const Parameter *p, const LocalTurn *turn) {
-    (void)p, (void)turn;
-    return 0;
-}
+#define local_elastic_shift local_no_shift
 
 // Without a spring nothing is exchanged, and the replica need not be on the grid of the exact sums.
 BOTH float local_elastic_keep(const Parameter *p, const LocalTurn *turn) {

@@ -52,6 +52,17 @@ typedef struct LocalRule {
     bool (*looks)(const double *number);   // needs Parameter.full_gradient, one more pass over the data; NULL: no
 } LocalRule;
 
+// For rules that add no number to each weight's gradient, and for rules that keep none.
+BOTH float local_no_shift(const Parameter *p, const LocalTurn *turn) {
+    (void)p, (void)turn;
+    return 0;
+}
+
+BOTH float local_same_state(const Parameter *p, const LocalTurn *turn) {
+    (void)turn;
+    return p->state;
+}
+
 // Rounds to the nearest multiple of 2^-40. Kept vectors are on this grid, so that their sums are exact. Every float
 // from 2^-16 on is such a multiple, and every smaller multiple fits a float.
 BOTH float local_on_grid(float value) {

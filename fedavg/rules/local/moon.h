@@ -12,15 +12,8 @@
 
 #include "fedavg/rules/local/local_rule.h"
 
-BOTH float local_moon_shift(const Parameter *p, const LocalTurn *turn) {
-    (void)p, (void)turn;
-    return 0;
-}
-
-BOTH float local_moon_keep(const Parameter *p, const LocalTurn *turn) {
-    (void)turn;
-    return p->own;
-}
+#define local_moon_shift local_no_shift
+#define local_moon_keep  local_same_state
 
 #ifndef __cplusplus
 static const LocalRule moon_local_rule = {

@@ -9,15 +9,8 @@
 
 #include "fedavg/rules/local/local_rule.h"
 
-BOTH float local_prox_shift(const Parameter *p, const LocalTurn *turn) {
-    (void)p, (void)turn;
-    return 0;
-}
-
-BOTH float local_prox_keep(const Parameter *p, const LocalTurn *turn) {
-    (void)turn;
-    return p->state;
-}
+#define local_prox_shift local_no_shift
+#define local_prox_keep  local_same_state
 
 #ifndef __cplusplus
 // mu (x - w) is a pull: the engine adds mu to the weight decay and -mu w to the shift, and each step stays as it is.

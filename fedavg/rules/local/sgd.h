@@ -4,15 +4,8 @@
 
 #include "fedavg/rules/local/local_rule.h"
 
-BOTH float local_sgd_shift(const Parameter *p, const LocalTurn *turn) {
-    (void)p, (void)turn;
-    return 0;
-}
-
-BOTH float local_sgd_keep(const Parameter *p, const LocalTurn *turn) {
-    (void)turn;
-    return p->state;
-}
+#define local_sgd_shift local_no_shift
+#define local_sgd_keep  local_same_state
 
 #ifndef __cplusplus
 static const LocalRule sgd_local_rule = {
