@@ -158,12 +158,12 @@ static Status read_parts(Reader *reader, const char *text, Error *err);
 
 // Writes the names of the numbers of the entry's parts, separated by commas.
 static void numbers_of(char *text, size_t bytes, const Reader *reader) {
-    size_t used = 0;
-    snprintf(text, bytes, "none of its own");
+    *text = '\0';
     for (int part = 0; part < PART_COUNT; part++) {
         const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
-        for (int n = 0; reader->named[part] && n < RULE_NUMBERS && rule->numbers[n].name && used < bytes; n++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", rule->numbers[n].name);
+        for (int n = 0; reader->named[part] && n < RULE_NUMBERS && rule->numbers[n].name; n++)
+            rule_text_add(text, bytes, "%s%s", *text ? ", " : "", rule->numbers[n].name);
+    if (!*text) rule_text_add(text, bytes, "none of its own");
     }
 }
 
@@ -171,7 +171,7 @@ static void numbers_of(char *text, size_t bytes, const Reader *reader) {
 // "fedadam lr=0.03". Only the first word may leave out the number's name, since a second one would not say where it
 // belongs.
 static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const RuleWords *of, Error *err) {
-    TRY(read_parts(reader, zoo->text, err));
+    if (*zoo->text) TRY(read_parts(reader, zoo->text, err));
     for (int w = 1; w < of->count; w++) {
         int part = w == 1 || strchr(of->words[w], '=') ? part_with_number(reader, of->words[w]) : -1;
         if (part < 0) {
@@ -197,25 +197,18 @@ static Status read_name(Reader *reader, const RuleWords *of, Error *err) {
     return refuse_name(of, err);
 }
 
-// A ';' separates parts and ends none: after the last one a part is expected, whose place the message marks.
+// A ';' separates parts and ends none: after the last one a part is expected.
 static Status read_parts(Reader *reader, const char *text, Error *err) {
-    for (RuleWords of = {.whole = text, .number = 1}; *text; of.number++) {
+    for (RuleWords of = {.whole = text, .number = 1};; text++, of.number++) {
         size_t length = strcspn(text, ";");
         TRY(rule_text_split(&of, text, length, err));
         int part = part_named(of.words[0]);
         TRY(part >= 0 ? read_part(reader, &of, (Part)part, err) : read_name(reader, &of, err));
         text += length;
-        if (*text == ';' && !*++text) { // an empty part after the last ';'
-            fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
-                 of.number + 1);
-            error_sketch(err, of.whole, strlen(of.whole) - 1, 1);
-            return STATUS_USAGE;
-        }
+        if (!*text) return STATUS_OK;
     }
-    return STATUS_OK;
 }
 
-// Refuses the first pair of rules that do not go together.
 static Status check_pairs(const Recipe *recipe, Error *err) {
     Traits traits = {0};
     Clash clash;

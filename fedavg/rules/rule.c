@@ -35,10 +35,8 @@ void rule_form(char *text, size_t bytes, const RuleText *rule) {
 // Reading -------------------------------------------------------------------------------------------------------------
 
 Status rule_text_sketch(const RuleWords *of, const char *word, Error *err) {
-    if (word)
-        error_sketch(err, of->whole, of->at + (size_t)(word - of->split), strlen(word));
-    else
-        error_sketch(err, of->whole, of->at, strlen(of->text));
+    const size_t begin = word ? (size_t)(word - of->split) : 0;
+    error_sketch(err, of->whole, of->at + begin, strlen(word ? word : of->text));
     return STATUS_USAGE;
 }
 

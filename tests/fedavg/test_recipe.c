@@ -58,7 +58,7 @@ static void a_mistake_is_shown_where_it_stands(void **state) {
         {"fedavg; server adam 2 nu=3", "fedavg; server adam 2 nu=3\n                      ^^^^"},
         {" fedavg; server", " fedavg; server\n         ^^^^^^"},
         {"fedavg; ;", "fedavg; ;\n        ^"},
-        {"fedavg;", "fedavg;\n      ^"},
+        {"fedavg;", "fedavg;\n       ^"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error err;
