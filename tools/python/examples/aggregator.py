@@ -5,7 +5,6 @@
 You start it, and it starts two runs; each starts it again, as its aggregator: `aggregator.py fedadam`, `aggregator.py median`.
 """
 import os
-import shlex
 import sys
 import tempfile
 
@@ -35,9 +34,8 @@ def fedadam(weights, update, turn, lr=0.1, beta1=0.9, beta2=0.99, tau=1e-3):
 
 def start(folder):
     for rule in "fedadam", "median":
-        command = shlex.join([sys.executable, os.path.abspath(__file__), rule])
         run = sounder.train(os.path.join(folder, rule), data="synthetic:1x8x8:500:200", model="softmax", clients=10, rounds=5,
-                            aggregator=command, aggregator_keeps=2 if rule == "fedadam" else 0)
+                            aggregator=[sys.executable, os.path.abspath(__file__), rule], aggregator_keeps=2 if rule == "fedadam" else 0)
         last = run.rows("round")[-1]
         print(f"{rule}: loss {last['test_loss']:.4f}, accuracy {last['test_accuracy']:.2%}")
 

@@ -5,7 +5,6 @@
 You start it, and it starts a run; the run starts it again, as its trainer.
 """
 import os
-import shlex
 import sys
 import tempfile
 
@@ -48,8 +47,8 @@ def start(folder):
     labels = rng.integers(0, 4, 1200)
     images = np.clip(patterns[labels] + rng.normal(0, 60, (1200, 8, 8)), 0, 255).astype(np.uint8)
     data = sounder.write_data(os.path.join(folder, "images.npz"), train=(images[:1000], labels[:1000]), test=(images[1000:], labels[1000:]))
-    run = sounder.train(os.path.join(folder, "run"), data=data, trainer=shlex.join([sys.executable, os.path.abspath(__file__)]),
-                        trainer_option="smoothing=0.1", algorithm="fedadam lr=0.03", clients=10, partition="dirichlet", rounds=8)
+    run = sounder.train(os.path.join(folder, "run"), data=data, trainer=os.path.abspath(__file__), trainer_options={"smoothing": 0.1},
+                        algorithm="fedadam lr=0.03", clients=10, partition="dirichlet", rounds=8)
     for row in run.rows("round"):
         print(f"round {row['round']}: loss {row['train_loss']:.4f}, accuracy {row['test_accuracy']:.2%}")
 
