@@ -28,25 +28,23 @@ def views(weights, tensors):
 
 
 class ArrayNet:
-    """A dict of arrays. It may be empty if the run says names and shapes (--init); its arrays become parts of the desk."""
+    """A dict of arrays, which become parts of the desk."""
 
     device = None
 
     def __init__(self, net, exchange=None):
-        self.net = net
-        self.names = chosen(net, exchange) if net else None
+        if not net:
+            raise Error("a dict without arrays is no net; give them, as serve({'w': array}, ...), or a function that returns such a dict")
+        self.net, self.names = net, chosen(net, exchange)
 
     def tensors(self):
-        if not self.net:
-            raise Error("turns({}): nobody says which arrays the net has; give them (turns({'w': array})), or a file with --init")
         return [(name, np.shape(self.net[name])) for name in self.names]
 
     def values(self):
         return [np.asarray(self.net[name], np.float32) for name in self.names]
 
     def attach(self, desk, tensors):
-        if self.names is not None:
-            check_same(tensors, self.tensors())
+        check_same(tensors, self.tensors())
         self.on_desk = views(desk.weights, tensors)
         self.net.update(self.on_desk)
         self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}

@@ -1,8 +1,6 @@
 """The desk and the run's samples on a trainer's GPU: a turn costs one copy there and one back, and no batch a copy of its own."""
 import contextlib
 
-import contextlib
-
 import numpy as np
 import torch
 

@@ -106,18 +106,12 @@ class Turn:
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
-        if self.x is None:
-            y = self._desk.part("labels", "u2", rows)
-            for taken, (first, end) in zip(self.indices(size), self._ends(size)):
-                yield self._net.batch(taken, y[places[first:end]])
-            return
-        kind = self._desk.parts["samples_type"]
-        x = self._desk.part("samples", kind, rows * int(np.prod(self._data.shape))).reshape(rows, *self._data.shape)
         y = self._desk.part("labels", "u2" if self.y.dtype == np.uint16 else "f4", rows)
-        for first, end in self._ends(size):
-            self.progress()
-            taken = places[first:end]
-            yield self._net.batch(self._data.enter(x[taken]), np.array(y[taken]))
+        if self.x is not None:
+            x = self._desk.part("samples", self._desk.parts["samples_type"], rows * int(np.prod(self._data.shape))).reshape(rows, *self._data.shape)
+        for taken, (first, end) in zip(self.indices(size), self._ends(size)):
+            row = places[first:end]
+            yield self._net.batch(taken if self.x is None else self._data.enter(x[row]), y[row])
 
     def correct(self, gradients=None):
         """Adds what the run's algorithm adds to the gradients, once per step: after the last backward pass and unscale_, before
