@@ -5,8 +5,6 @@
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
 
-// The pointers lead to tables of the program, whose addresses differ between processes: a recipe holds numbers of rows
-// alone and may be shared.
 Algorithm algorithm_of(const Recipe *recipe) {
     Algorithm algorithm = {.local = local_rules[recipe->local.row],
                            .optimizer = &optimizer_rules[recipe->optimizer.row],

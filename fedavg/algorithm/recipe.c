@@ -156,15 +156,14 @@ static int part_with_number(const Reader *reader, const char *word) {
 
 static Status read_parts(Reader *reader, const char *text, Error *err);
 
-// Writes the names of the numbers of the entry's parts, separated by commas.
 static void numbers_of(char *text, size_t bytes, const Reader *reader) {
     *text = '\0';
     for (int part = 0; part < PART_COUNT; part++) {
         const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
         for (int n = 0; reader->named[part] && n < RULE_NUMBERS && rule->numbers[n].name; n++)
             rule_text_add(text, bytes, "%s%s", *text ? ", " : "", rule->numbers[n].name);
-    if (!*text) rule_text_add(text, bytes, "none of its own");
     }
+    if (!*text) rule_text_add(text, bytes, "none of its own");
 }
 
 // The text of the name is read as if it had been written there, then the words after the name change its numbers:

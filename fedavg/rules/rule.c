@@ -85,7 +85,6 @@ static bool read_number(double *value, const RuleNumber *number, const char *tex
     return errno == 0 && end != text && !*end && *value >= number->minimum && *value <= number->maximum;
 }
 
-// Says which values the number takes: its words, or its range.
 static Status refuse_value(const RuleWords *of, const RuleNumber *number, const char *text, Error *err) {
     char words[256] = "";
     for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
@@ -160,7 +159,6 @@ void rule_choose(Chosen *chosen, const RuleText *rule, uint32_t row) {
         chosen->number[n] = rule->numbers[n].preset;
 }
 
-// The names of all rows are collected on the way, because the refusal at the end lists them.
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err) {
     RuleWords of = {.whole = text, .number = 1};

@@ -122,7 +122,6 @@ static Status start(TrainerProcess *process, const TrainerPlan *plan, const RunM
                                  host ? trainer_output_fd(&host->output, OUTPUT_OF_NURSERY) : -1, err);
 }
 
-// The parent asks, before there are workers: how much memory the run needs follows from the number of parameters.
 static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
                   uint64_t seed, TrainerHost *host, Error *err) {
     const TrainerWait wait = {.starts = true, .on_wait = serve_host, .context = host};

@@ -151,7 +151,6 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
     return count / size + (count % size != 0);
 }
 
-// These training samples as the data set has them.
 static Batch batch_of(const LocalModel *model, const uint32_t *indices, uint32_t samples) {
     const Chosen *attack = &model->memory->config->attack;
     Batch batch = view_batch(model->memory, &model->memory->data.train, indices, samples);
@@ -255,7 +254,6 @@ static void begin_replica(LocalModel *model, Turn *turn) {
         memcpy(model->weights, turn->at.state, model->memory->config->parameters * sizeof *model->weights);
 }
 
-// One step, with the contrastive term if the client's rule has one.
 static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, const Batch *batch,
                       const Noise *noise) {
     const RunMemory *memory = model->memory;

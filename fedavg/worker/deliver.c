@@ -13,7 +13,6 @@
 // counted exactly once, whenever its worker is killed: it is either part of a sum whose job is done, or its job is open
 // again and its traces are cleared or overwritten. And a refused update leaves no trace but its job's state.
 
-// A client's update on its way.
 typedef struct ClientUpdate {
     LocalModel *model; // with the trained weights
     Job *job;

@@ -62,7 +62,6 @@ static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
-// A worker's way through a job.
 typedef struct Wild {
     LocalModel *model;
     Control *control;

@@ -7,7 +7,6 @@
 #include "datasets/order.h"
 #include "fedavg/rules/sum/shard_sum.h"
 
-// One worker's view of a round.
 typedef struct Lockstep {
     LocalModel *model;
     const RunMemory *memory;
@@ -47,8 +46,6 @@ static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
     }
 }
 
-// Computes the shares of this node's shards in the mean gradient of this step. They change from step to step, since a
-// shard that is out of samples has none.
 static void share_step(Lockstep *self) {
     const RunMemory *memory = self->memory;
     uint32_t total = ssgd_step_samples(memory, self->number);

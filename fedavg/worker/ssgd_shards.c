@@ -67,7 +67,6 @@ uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
     return total;
 }
 
-// The largest shard decides: the others take part in fewer steps.
 uint32_t ssgd_round_steps(const RunMemory *memory) {
     const RunConfig *config = memory->config;
     uint32_t most = 0, size = config->training.batch_size;

@@ -112,7 +112,6 @@ AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict
         weights[i] = adam_moved(weights[i], &moment[i], &square[i], gradients[i], &step);
 }
 
-// Steps the weights from first to end - 1.
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
     float *weights = model->weights + first, *velocity = model->velocity + first;
     const float *gradients = model->gradient + first;

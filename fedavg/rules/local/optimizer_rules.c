@@ -22,7 +22,6 @@ const OptimizerRule optimizer_rules[OPTIMIZER_COUNT] = {
                          .states = 2},
 };
 
-// One struct serves both: they differ in where the weight decay enters.
 Adam optimizer_adam(const Chosen *chosen) {
     const double *number = chosen->number;
     return (Adam){number[0], number[1], number[2], chosen->row == OPTIMIZER_ADAMW};

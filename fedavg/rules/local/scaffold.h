@@ -12,7 +12,6 @@
 
 #include "fedavg/rules/local/local_rule.h"
 
-// c - c_k does not change during a turn, which is why it is a shift: one vector, made before the first step.
 BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
     return p->common - p->state;

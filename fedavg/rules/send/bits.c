@@ -14,7 +14,6 @@ static int value_bits(const Coding *coding) {
     return (int)coding->number[0];
 }
 
-// 2^b levels are numbered from 0: the last one is 2^b - 1.
 static double top_of(const Coding *coding) {
     return (double)((1u << value_bits(coding)) - 1);
 }

@@ -16,7 +16,6 @@ AGGREGATE_VECTORS static void add_stream(int64_t *values, RngKey key, uint32_t w
     }
 }
 
-// Weights that stay with the client are not sent and need no mask.
 static void add(int64_t *values, const Masking *masking, RngKey key, uint32_t which, bool minus) {
     add_stream(values, key, which, minus, 0, masking->still_first);
     add_stream(values, key, which, minus, masking->still_end, masking->parameters);

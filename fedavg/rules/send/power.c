@@ -35,7 +35,6 @@ static size_t wire_floats(const Matrix *matrix) {
     return matrix->rank > 0 ? matrix->rank * (matrix->rows + matrix->cols) : matrix->cols;
 }
 
-// The size follows from the shapes of the tensors alone, so that it is known before any training.
 static uint64_t power_bytes(const Coding *coding) {
     uint64_t floats = 0;
     for (uint32_t t = 0; t < coding->tensors; t++) {
@@ -45,7 +44,6 @@ static uint64_t power_bytes(const Coding *coding) {
     return floats * sizeof(float);
 }
 
-// One Q per matrix; vectors are sent as they are and need none.
 static size_t power_keeps(const Coding *coding) {
     size_t floats = 0;
     for (uint32_t t = 0; t < coding->tensors; t++) {
@@ -138,7 +136,6 @@ static void encode_matrix(WireFloat *p, const float *values, const Coding *codin
     if (coding->after) keep(coding->after + kept, before, q, coding->key, matrix);
 }
 
-// Vectors (biases, norms) are few weights and have no rank to exploit.
 static size_t power_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     size_t kept = 0;
     uint8_t *at = wire;
@@ -155,7 +152,6 @@ static size_t power_encode(uint8_t *wire, const Payload *payload, const Coding *
     return (size_t)(at - wire);
 }
 
-// The server needs no random numbers: P and Q travel, and Q^T is never formed.
 static void power_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
     for (uint32_t t = 0; t < coding->tensors; t++) {

@@ -39,7 +39,6 @@ static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *c
     return (size_t)(bits_end(&writer) - wire);
 }
 
-// levels is a number of the algorithm and need not travel; the norm does.
 static void qsgd_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
     const float norm = take_float(wire), step = (float)((double)norm / coding->number[0]);

@@ -25,7 +25,6 @@ static size_t threshold_encode(uint8_t *wire, const Payload *payload, const Codi
     return (size_t)(pair - wire);
 }
 
-// Only weights that are named change; the others keep the global value on entry.
 static void threshold_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes, (void)coding;
     uint32_t sent;

@@ -72,7 +72,6 @@ static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *
     return (size_t)(value - wire);
 }
 
-// The form is chosen again from k and P, as the encoder chose it.
 static void top_k_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     const size_t kept = shared_count(coding), count = coding->count;
     if (sends_pairs(kept, count)) {

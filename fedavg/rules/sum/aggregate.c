@@ -26,7 +26,6 @@ AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *globa
     return any;
 }
 
-// This test for an update that is given as it is.
 AGGREGATE_VECTORS static uint32_t values_reach(const float *values, float limit, size_t count) {
     uint32_t any = 0;
     for (size_t i = 0; i < count; i++)
@@ -70,7 +69,6 @@ AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *tr
     }
 }
 
-// This sum for an update that is given as it is.
 AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values, double scale, size_t count) {
     const Bits zero = {0x1.8p52};
     for (size_t i = 0; i < count; i++) {
@@ -120,7 +118,6 @@ static inline __attribute__((always_inline)) void add_streams(int64_t *restrict 
             total[i] = plus(total[i], at[k][i]);
 }
 
-// Reading several streams at a time keeps the memory busy.
 AGGREGATE_VECTORS static void add_slots(int64_t *total, const int64_t *const *sums, size_t streams, size_t first,
                                         size_t count) {
     if (streams == MOST_STREAMS)
@@ -191,7 +188,6 @@ static double sum_lanes(double lanes[LANES]) {
         return sum_lanes(lanes);                                                                                       \
     }
 
-// Differences of floats and totals of integers become doubles before anything is rounded.
 SUM_IN_LANES(aggregate_squared_update, (const float *trained, const float *global, size_t count),
              (double)trained[i] - (double)global[i], x *x)
 SUM_IN_LANES(aggregate_squared_total, (const int64_t *total, double scale, size_t count), (double)total[i] * scale,
