@@ -248,6 +248,8 @@ class Tensors(TrainerCase):
         self.write("wrong.py", NUMPY.replace("sounder.turns(net)", "sounder.turns(net, exchange='lora_*')"))
         _, err = self.run_with("wrong", script="wrong.py", code=69)
         self.assertIn("exchange 'lora_*': no tensor has such a name; there are fc1.weight", err)
+        self.write("empty.py", NUMPY.replace("sounder.turns(net)", "sounder.turns({})"))
+        self.assertIn("a dict without arrays is no net", self.run_with("empty", script="empty.py", code=69)[1])
 
     def test_gradients_that_cannot_be_corrected_are_named(self):
         for name, change, sentence in (("named", "{'fc3.weight': slope['fc1.weight']}", "the net has no array fc3.weight"),
