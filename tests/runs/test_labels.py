@@ -51,6 +51,8 @@ class Labels(RunCase):
                 self.assertAlmostEqual(found, value, places=9)
         self.assertEqual(self.metrics("run")[0]["loss"], "binary cross-entropy")
         self.assertIn(f"  {100 * last['test_accuracy']:.2f}%  labels {100 * last['test_label_accuracy']:.2f}%  clients ", out)
+        (row,) = json.loads(self.call("runs", "run", "--format", "json")[0])
+        self.assertAlmostEqual(row["label_accuracy_percent"], 100 * last["test_label_accuracy"], places=6)
         self.assertIn("by label  0: ", self.call("eval", "run")[0])
         self.assertGreater(last["test_accuracy"], self.rounds("run")[0]["test_accuracy"])
 

@@ -168,7 +168,7 @@ Status against_question_read(Question *question, const PastRuns *runs, const Aga
 }
 
 double against_question_value(const PastRun *run, const Question *question) {
-    const FigureKind kind = question->figure.kind;
+    const bool is_share = figure_facts[question->figure.kind].is_share;
     if (question->is_named) return run_column_value(&question->column, run);
-    return (figure_facts[kind].is_share ? 100 : 1) * run->last[kind];
+    return (is_share ? 100 : 1) * run_figure_in(run->values, &question->figure);
 }

@@ -151,7 +151,30 @@ static void add_fact(JsonObject *facts, const char *what, const char *format, ..
     put_object(facts, NULL, &fact);
 }
 
-// The strip at the top: figures of the best run, if there are several.
+static void add_number(JsonObject *facts, const PastRun *run, const char *what, const char *key, int decimals,
+                       double scale, const char *unit) {
+    const double value = past_run_number(run->values, key);
+    if (!isnan(value)) add_fact(facts, what, "%.*f%s", decimals, scale * value, unit);
+}
+
+static void find_facts_of_run(JsonObject *facts, const PastRun *run) {
+    const double down = past_run_number(run->values, "down_bytes_total"),
+                 up = past_run_number(run->values, "up_bytes_total"),
+                 to_target = past_run_number(run->values, "rounds_to_target");
+    if (run->options.target[0])
+        add_fact(facts, "to the target", isnan(to_target) ? "not reached" : "%.0f rounds", to_target);
+    add_number(facts, run, "new clients", "new_clients_accuracy", 2, 100, "%");
+    add_number(facts, run, "new clients, fine-tuned", "new_clients_finetuned_accuracy", 2, 100, "%");
+    add_fact(facts, "rounds", "%u", run->rounds);
+    if (run->seconds > 0) {
+        add_fact(facts, "seconds", "%.1f", run->seconds);
+        add_fact(facts, "samples a second", "%.0f", run->samples / run->seconds);
+    }
+    add_fact(facts, "clients a round", "%d of %d", run->options.clients_per_round, run->options.clients);
+    if (down + up > 0) add_fact(facts, "sent, both ways", "%.1f MB", (down + up) / 1e6);
+}
+
+// The strip at the top: figures of the run, or of the best one of several.
 static void find_facts(JsonObject *facts, const PastRuns *runs) {
     const PastRun *best = &runs->all[0];
     size_t finished = 0, alike = 0;
@@ -159,33 +182,22 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
         const PastRun *run = &runs->all[i];
         alike += run_figure_same(&run->figure, &runs->all[0].figure);
         finished += run->state == RUN_FINISHED;
-        const FigureKind kind = run->figure.kind;
-        if (run_figure_is_better(&run->figure, run->best[kind], best->best[kind])) best = run;
+        if (run_figure_is_better(&run->figure, run->best, best->best)) best = run;
     }
     char text[RUN_FIGURE_TEXT_BYTES];
     const RunFigure *figure = &best->figure;
-    const double last = best->last[figure->kind], most = best->best[figure->kind];
-    if (runs->count > 1) add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
-    if (runs->count == 1 && !isnan(last))
-        add_fact(facts, run_figure_name(figure), "%s", run_figure_number(text, figure, last));
-    if (runs->count == 1 && !isnan(best->rmse)) add_fact(facts, "RMSE", "%.4f", best->rmse);
-    if (runs->count == 1 && !isnan(best->r2)) add_fact(facts, "R2", "%.4f", best->r2);
-    if (!isnan(most) && alike == runs->count) // runs about different figures have no best one
-        add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u", run_figure_text(text, figure, most),
-                 best->best_round);
-    if (runs->count > 1) return;
-    if (best->options.target[0])
-        add_fact(facts, "to the target", isnan(best->rounds_to_target) ? "not reached" : "%.0f rounds",
-                 best->rounds_to_target);
-    if (!isnan(best->new_accuracy)) add_fact(facts, "new clients", "%.2f%%", 100 * best->new_accuracy);
-    if (!isnan(best->new_tuned)) add_fact(facts, "new clients, fine-tuned", "%.2f%%", 100 * best->new_tuned);
-    add_fact(facts, "rounds", "%u", best->rounds);
-    if (best->seconds > 0) {
-        add_fact(facts, "seconds", "%.1f", best->seconds);
-        add_fact(facts, "samples a second", "%.0f", best->samples / best->seconds);
+    const double last = run_figure_in(best->values, figure);
+    if (runs->count > 1) {
+        add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
+    } else {
+        if (!isnan(last)) add_fact(facts, run_figure_name(figure), "%s", run_figure_number(text, figure, last));
+        add_number(facts, best, "RMSE", "test_rmse", 4, 1, "");
+        add_number(facts, best, "R2", "test_r2", 4, 1, "");
     }
-    add_fact(facts, "clients a round", "%d of %d", best->options.clients_per_round, best->options.clients);
-    if (!isnan(best->bytes) && best->bytes > 0) add_fact(facts, "sent, both ways", "%.1f MB", best->bytes / 1e6);
+    if (!isnan(best->best) && alike == runs->count) // runs about different figures have no best one
+        add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u",
+                 run_figure_text(text, figure, best->best), best->best_round);
+    if (runs->count == 1) find_facts_of_run(facts, best);
 }
 
 static void describe(JsonObject *report, const PastRuns *runs) {

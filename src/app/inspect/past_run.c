@@ -29,107 +29,66 @@ static double plus(double sum, double more) {
     return isnan(more) ? sum : sum + more;
 }
 
-static void note(double *figure, const json_t *line, const char *key) {
-    const double value = past_run_number(line, key);
-    if (!isnan(value)) *figure = value;
+double past_run_best(const PastRun *run, FigureKind kind) {
+    return run->figure.kind == kind ? run->best : NAN;
 }
 
-static void note_test(PastRun *run, const json_t *line) {
-    run_figure_settle(&run->figure, line);
-    const double value = run_figure_in(line, &run->figure);
-    for (int kind = 0; kind < FIGURE_METRIC; kind++)
-        note(&run->last[kind], line, figure_facts[kind].key);
-    json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
-    if (json_is_object(metrics)) {
-        json_decref(run->metrics);
-        run->metrics = json_incref(metrics);
-        run->last[FIGURE_METRIC] = run->figure.kind == FIGURE_METRIC ? value : (double)NAN;
+static Status note_values(PastRun *run, json_t *line, Error *err) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(line, key, value) {
+        if (!json_is_null(value) && json_object_set(run->values, key, value) != 0)
+            return fail(err, STATUS_OS, "no memory for the run %.200s", run->path);
     }
-    note(&run->rmse, line, "test_rmse");
-    note(&run->r2, line, "test_r2");
-    note(&run->mae, line, "test_mae");
-    note(&run->new_accuracy, line, "new_clients_accuracy");
-    note(&run->new_tuned, line, "new_clients_finetuned_accuracy");
-    note(&run->attack_success, line, "attack_success");
-    double *best = &run->best[run->figure.kind];
-    if (!run_figure_is_better(&run->figure, value, *best)) return;
-    *best = value;
-    run->best_round = run->rounds;
+    return STATUS_OK;
 }
 
-static void keep(json_t **kept, const json_t *line) {
+static void keep(json_t **kept, json_t *line) {
     json_decref(*kept);
-    *kept = json_incref((json_t *)line);
+    *kept = json_incref(line);
 }
 
 static void note_round(PastRun *run, const json_t *line) {
-    keep(&run->round, line);
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
     if (round > 0 && round <= UINT32_MAX) run->rounds = (uint32_t)round;
-    note_test(run, line);
-    run->train_loss = past_run_number(line, "train_loss");
     run->seconds = plus(plus(run->seconds, past_run_number(line, "seconds")), past_run_number(line, "eval_seconds"));
     run->samples = plus(run->samples, past_run_number(line, "samples"));
-    run->simulated_seconds = past_run_number(line, "simulated_seconds_total");
-    run->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
-    run->joules = past_run_number(line, "training_joules_total") + past_run_number(line, "link_joules_total");
     run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));
     run->trainer_restarts = plus(run->trainer_restarts, past_run_number(line, "trainer_restarts"));
-    run->epsilon = past_run_number(line, "epsilon");
-    run->local_epsilon = past_run_number(line, "local_epsilon");
-    run->sample_epsilon = past_run_number(line, "sample_epsilon");
+    if (run_figure_settle(&run->figure, line)) run->best = NAN;
+    const double value = run_figure_in(line, &run->figure);
+    if (!run_figure_is_better(&run->figure, value, run->best)) return;
+    run->best = value;
+    run->best_round = run->rounds;
 }
 
 // Runs of earlier versions report personal accuracies only here.
-static void note_clients(PastRun *run, const json_t *line) {
+static void note_clients(PastRun *run, json_t *line) {
+    const FigureFacts *personal = &figure_facts[FIGURE_PERSONAL_ACCURACY];
     const char *model = json_string_value(json_object_get(line, "model"));
-    const bool personal = model && strcmp(model, "personal") == 0;
-    if (personal) note(&run->last[FIGURE_PERSONAL_ACCURACY], line, "accuracy_mean");
-    if (!personal && (!model || strcmp(model, "global") != 0 || figure_facts[run->figure.kind].is_personal)) return;
-    keep(&run->clients, line);
-    note(&run->worst_tenth, line, "accuracy_worst_tenth");
-    note(&run->worst_loss, line, "loss_worst_tenth");
-}
-
-// With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
-static void note_end(PastRun *run, const json_t *line) {
-    if (!json_object_get(line, "validation_loss")) return;
-    run->best_test_accuracy = run->best_test_loss = NAN;
-    note(&run->last[FIGURE_ACCURACY], line, "test_accuracy");
-    note(&run->last[FIGURE_LOSS], line, "test_loss");
-    for (int kind = FIGURE_BALANCED_ACCURACY; kind <= FIGURE_AUC; kind++)
-        note(&run->last[kind], line, figure_facts[kind].key);
-    note(&run->rmse, line, "test_rmse");
-    note(&run->r2, line, "test_r2");
-    note(&run->mae, line, "test_mae");
-    const bool is_final = json_object_get(line, "best_model_test_loss") == NULL;
-    note(&run->best_test_accuracy, line, is_final ? "test_accuracy" : "best_model_test_accuracy");
-    note(&run->best_test_loss, line, is_final ? "test_loss" : "best_model_test_loss");
+    json_t *mean = json_object_get(line, "accuracy_mean");
+    const bool is_personal = model && strcmp(model, "personal") == 0;
+    if (is_personal && mean) json_object_set(run->values, personal->key, mean);
+    if (is_personal || (model && strcmp(model, "global") == 0 && !figure_facts[run->figure.kind].is_personal))
+        keep(&run->clients, line);
 }
 
 // A run may be resumed with another figure, by which the tests before are not judged.
-static void note_start(PastRun *run, const json_t *line) {
-    const RunFigure figure = run_figure_told(line);
-    if (!run_figure_same(&figure, &run->figure)) run->best[figure.kind] = NAN;
-    run->figure = figure;
-    if (!run->start) run->start = json_incref((json_t *)line);
+static void note_start(PastRun *run, json_t *line) {
+    const RunFigure told = run_figure_told(line);
+    if (!run->start) run->start = json_incref(line);
+    if (run_figure_same(&told, &run->told)) return;
+    run->told = run->figure = told;
+    run->best = NAN;
 }
 
 static Status note_line(void *context, json_t *line, Error *err) {
-    (void)err;
     PastRun *run = context;
     if (metrics_is(line, "start")) note_start(run, line);
     if (metrics_is(line, "round")) note_round(run, line);
     if (metrics_is(line, "clients_evaluation")) note_clients(run, line);
-    if (!metrics_is(line, "summary")) return STATUS_OK;
-    keep(&run->summary, line);
-    run->rounds_to_target = past_run_number(line, "rounds_to_target");
-    run->measured_joules = past_run_number(line, "measured_joules");
-    run->joules_to_target = past_run_number(line, "joules_to_target");
-    run->seconds_to_target = past_run_number(line, "simulated_seconds_to_target");
-    run->bytes_to_target = past_run_number(line, "down_bytes_to_target") + past_run_number(line, "up_bytes_to_target");
-    note_end(run, line);
-    return STATUS_OK;
+    if (metrics_is(line, "summary")) keep(&run->summary, line);
+    return metrics_is(line, "round") || metrics_is(line, "summary") ? note_values(run, line, err) : STATUS_OK;
 }
 
 // If the config leaves a count to be derived from other options, the run's "start" line has the value.
@@ -146,6 +105,7 @@ static void complete(PastRun *run) {
     }
 }
 
+// Takes the lock only for a moment: a run that starts then waits for it longer than that (run_folder.c).
 bool past_run_is_locked(const char *path) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -153,49 +113,22 @@ bool past_run_is_locked(const char *path) {
     return locked;
 }
 
-// Takes the lock only for a moment: a run that starts then waits for it longer than that (run_folder.c).
-static RunState state_of(const PastRun *run, int folder_fd) {
-    if (flock(folder_fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return RUN_RUNNING;
-    flock(folder_fd, LOCK_UN);
-    return run->summary ? RUN_FINISHED : RUN_STOPPED;
+static Status read_lines(PastRun *run, Error *err) {
+    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
+    const Folder folder = {.fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = run->path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run->path);
+    const Status status = metrics_visit(&folder, types, note_line, run, err);
+    close(folder.fd);
+    return status;
 }
 
 Status past_run_read(PastRun *run, const char *path, Error *err) {
-    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
-    *run = (PastRun){.rmse = NAN,
-                     .r2 = NAN,
-                     .mae = NAN,
-                     .best_test_accuracy = NAN,
-                     .best_test_loss = NAN,
-                     .new_accuracy = NAN,
-                     .new_tuned = NAN,
-                     .attack_success = NAN,
-                     .worst_tenth = NAN,
-                     .worst_loss = NAN,
-                     .epsilon = NAN,
-                     .local_epsilon = NAN,
-                     .sample_epsilon = NAN,
-                     .train_loss = NAN,
-                     .rounds_to_target = NAN,
-                     .seconds_to_target = NAN,
-                     .bytes_to_target = NAN,
-                     .simulated_seconds = NAN,
-                     .joules = NAN,
-                     .joules_to_target = NAN,
-                     .measured_joules = NAN,
-                     .bytes = NAN};
-    for (int kind = 0; kind < FIGURE_KINDS; kind++)
-        run->last[kind] = run->best[kind] = NAN;
+    *run = (PastRun){.path = strdup(path), .values = json_object(), .best = NAN};
     options_defaults(&run->options);
-    TRY(options_read_run(&run->options, path, err));
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
-    const Folder folder = {.fd = fd, .path = path};
-    Status status = metrics_visit(&folder, types, note_line, run, err);
-    run->state = state_of(run, fd);
-    close(fd);
-    run->path = status == STATUS_OK ? strdup(path) : NULL;
-    if (status == STATUS_OK && !run->path) status = fail(err, STATUS_OS, "no memory for the run %.200s", path);
+    Status status = run->path && run->values ? STATUS_OK : fail(err, STATUS_OS, "no memory for the run %.200s", path);
+    if (status == STATUS_OK) status = options_read_run(&run->options, path, err);
+    if (status == STATUS_OK) status = read_lines(run, err);
+    run->state = past_run_is_locked(path) ? RUN_RUNNING : run->summary ? RUN_FINISHED : RUN_STOPPED;
     complete(run);
     if (status != STATUS_OK) past_run_free(run);
     return status;
@@ -204,11 +137,10 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
 void past_run_free(PastRun *run) {
     json_decref(run->summary);
     json_decref(run->start);
-    json_decref(run->metrics);
-    json_decref(run->round);
+    json_decref(run->values);
     json_decref(run->clients);
     free(run->path);
-    run->summary = run->start = run->metrics = run->round = run->clients = NULL;
+    run->summary = run->start = run->values = run->clients = NULL;
     run->path = NULL;
 }
 

@@ -17,37 +17,20 @@
 typedef enum RunState { RUN_STOPPED, RUN_RUNNING, RUN_FINISHED } RunState;
 extern const char *const run_state_names[];
 
-// Unknown numbers are NaN.
 typedef struct PastRun {
     char *path; // owned
     Options options;
     RunState state;
-    json_t *start;             // owned: its first "start" line; NULL: none
-    json_t *summary;           // owned; NULL: none
-    json_t *round, *clients;   // owned: the last line of a round, and of the clients' tests; NULL: none
-    uint32_t rounds;           // rounds done
-    RunFigure figure;          // the figure that the run is about
-    double last[FIGURE_KINDS]; // of the last test; personal figures: of the last test of the clients
-    double best[FIGURE_KINDS]; // best of all tests; set only for the run's figure
-    json_t *metrics;           // owned: {name: value}, of the trainer's last test; NULL: none
+    json_t *start;    // owned: its first "start" line; NULL: none
+    json_t *summary;  // owned; NULL: none
+    json_t *values;   // owned: of each key of the rounds' lines and the summary the last value that is not null
+    json_t *clients;  // owned: the last line of the clients' tests; NULL: none
+    uint32_t rounds;  // rounds done
+    RunFigure told;   // the figure that the last "start" line names
+    RunFigure figure; // the figure that the run is about: a test without hits makes it the loss
+    double best;      // of all tests, of that figure; NaN: none
     uint32_t best_round;
-    double rmse, r2, mae;      // of the last test
-    double best_test_accuracy; // of the best model on the test set, in finished runs with a validation set
-    double best_test_loss;
-    double new_accuracy, new_tuned; // of new clients, in the last test: of the global model, and fine-tuned
-    double attack_success;          // success of a backdoor in the last test
-    double worst_tenth; // mean accuracy of the worst tenth of the clients in their last test, with their own
-    double worst_loss;  // models if the run trains personal ones; mean loss instead if targets are numbers
-    double epsilon, local_epsilon, sample_epsilon; // spent so far: centrally; by one update of a client; on a sample
-    double train_loss;                             // of the last round
-    double seconds;                                // of all rounds, tests included
-    double samples;                                // samples trained
-    double rounds_to_target;                       // set with --target, once the run is finished
-    double seconds_to_target;                      // simulated ones
-    double bytes_to_target;                        // in both directions
-    double simulated_seconds, bytes;               // totals; bytes in both directions
-    double joules, joules_to_target;               // simulated ones, of training and links
-    double measured_joules;                        // of the machine, once the run is finished
+    double seconds, samples; // of all rounds, tests included; samples trained
     double workers_lost, trainer_restarts;
 } PastRun;
 
@@ -60,6 +43,9 @@ bool past_run_is_locked(const char *path);
 
 // Returns the number at a key of a line of metrics.jsonl; NaN if there is none.
 double past_run_number(const json_t *line, const char *key);
+
+// Returns the best value of a figure; NaN unless the run is about that.
+double past_run_best(const PastRun *run, FigureKind kind);
 
 // Writes the run's value of an option; "" if it had no effect. The caller owns text (OPTION_VALUE_BYTES).
 void past_run_option(char *text, const PastRun *run, const Option *option);

@@ -94,17 +94,17 @@ static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, 
 static double figure_of(const PastRun *run, Measure measure) {
     switch (measure) {
     case MEASURE_ACCURACY:
-        return 100 * run->last[FIGURE_ACCURACY];
+        return 100 * past_run_number(run->values, "test_accuracy");
     case MEASURE_BEST_ACCURACY:
-        return 100 * run->best[FIGURE_ACCURACY];
+        return 100 * past_run_best(run, FIGURE_ACCURACY);
     case MEASURE_PERSONAL_ACCURACY:
-        return 100 * run->last[FIGURE_PERSONAL_ACCURACY];
+        return 100 * past_run_number(run->values, "personal_accuracy");
     case MEASURE_ATTACK_SUCCESS:
-        return 100 * run->attack_success;
+        return 100 * past_run_number(run->values, "attack_success");
     case MEASURE_LOSS:
-        return run->last[FIGURE_LOSS];
+        return past_run_number(run->values, "test_loss");
     case MEASURE_ROUNDS:
-        return run->rounds_to_target;
+        return past_run_number(run->values, "rounds_to_target");
     case MEASURE_SECONDS:
         return json_number_value(json_object_get(run->summary, "seconds"));
     case MEASURE_COUNT:

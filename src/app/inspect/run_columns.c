@@ -8,13 +8,71 @@
 
 #include "base/suggest.h"
 
+// Returns the value at a path ("test_metrics.recall", "test_accuracy_by_class.3") in a line; NULL: there is none. The
+// name of a metric may have points, too.
+static const json_t *value_at(const json_t *line, const char *path) {
+    const json_t *value = json_object_get(line, path);
+    if (value) return value;
+    char part[COLUMN_NAME_BYTES];
+    const size_t length = strcspn(path, ".");
+    if (!path[length]) {
+        const bool is_index = *path && strspn(path, "0123456789") == length;
+        return is_index ? json_array_get(line, (size_t)strtoul(path, NULL, 10)) : NULL;
+    }
+    snprintf(part, sizeof part, "%.*s", (int)length, path);
+    return value_at(json_object_get(line, part), path + length + 1);
+}
+
+static const json_t *found_in(const PastRun *run, const char *path) {
+    const json_t *value = value_at(run->values, path);
+    if (!json_is_number(value)) value = value_at(run->clients, path);
+    return json_is_number(value) ? value : NULL;
+}
+
+static double number_in(const PastRun *run, const char *path) {
+    const json_t *value = found_in(run, path);
+    return value ? json_number_value(value) : (double)NAN;
+}
+
+// Figures -------------------------------------------------------------------------------------------------------------
+
+// A value that says nothing: without a simulated world simulated seconds equal rounds, most runs have one node, and in
+// most runs no trainer is restarted.
+typedef enum Usual { USUALLY_NOTHING, USUALLY_0, USUALLY_1, USUALLY_ROUNDS, USUALLY_ROUNDS_TO_TARGET } Usual;
+
+typedef struct Figure {
+    const char *title, *key;
+    int decimals;
+    double scale;
+    double (*of)(const PastRun *run);
+    const char *from, *plus; // without `of`: key of the record's last lines; of a second number, which is added
+    FigureKind best_of;      // without `of` and `from`: the best value of this figure
+    FigureKind about;        // shown if a run is about this figure; 0: always
+    Usual usual;             // hidden if all runs have this value
+    bool steady;
+} Figure;
+
+// With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
+static double best_tested(const PastRun *run, const char *key, const char *key_of_final) {
+    const bool is_final = json_object_get(run->summary, "best_model_test_loss") == NULL;
+    if (!json_object_get(run->summary, "validation_loss")) return NAN;
+    return past_run_number(run->summary, is_final ? key_of_final : key);
+}
+
+static double best_test_accuracy(const PastRun *run) {
+    return best_tested(run, "best_model_test_accuracy", "test_accuracy");
+}
+
+static double best_test_loss(const PastRun *run) {
+    return best_tested(run, "best_model_test_loss", "test_loss");
+}
+
 static double rounds_of(const PastRun *run) {
     return run->rounds;
 }
 
 static double nodes_of(const PastRun *run) {
-    const json_t *nodes = json_object_get(run->start, "nodes");
-    return json_is_integer(nodes) ? json_number_value(nodes) : NAN;
+    return past_run_number(run->start, "nodes");
 }
 
 static double restarts_of(const PastRun *run) {
@@ -31,67 +89,60 @@ static double speed_of(const PastRun *run) {
 
 // Figures of each run that follow its options in the table; a figure that no run has gets no column. "Best" means best
 // by the figure that the run is about.
-#define IN_RUN(member)           .at = offsetof(PastRun, member)
-#define CLASSES(member, figure_) .at = offsetof(PastRun, member[figure_]), .about = figure_
-static const struct {
-    const char *title, *key;
-    int decimals;
-    double scale;
-    double (*of)(const PastRun *run);
-    size_t at;        // offset in PastRun; used if `of` is NULL
-    FigureKind about; // shown if a run is about this figure; 0: always
-} figures[] = {
-    {"rounds", "rounds", 0, 1, .of = rounds_of},
-    {"nodes", "nodes", 0, 1, .of = nodes_of},
-    {"personal %", "personal_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_PERSONAL_ACCURACY])},
-    {"best personal %", "best_personal_percent", 2, 100, IN_RUN(best[FIGURE_PERSONAL_ACCURACY])},
-    {"personal loss", "personal_loss", 4, 1, IN_RUN(last[FIGURE_PERSONAL_LOSS])},
-    {"best personal loss", "best_personal_loss", 4, 1, IN_RUN(best[FIGURE_PERSONAL_LOSS])},
-    {"accuracy %", "accuracy_percent", 2, 100, IN_RUN(last[FIGURE_ACCURACY])},
-    {"best %", "best_percent", 2, 100, IN_RUN(best[FIGURE_ACCURACY])},
-    {"test loss", "test_loss", 4, 1, IN_RUN(last[FIGURE_LOSS])},
-    {"best loss", "best_loss", 4, 1, IN_RUN(best[FIGURE_LOSS])},
-    {"test % of best", "best_model_test_percent", 2, 100, IN_RUN(best_test_accuracy)},
-    {"test loss of best", "best_model_test_loss", 4, 1, IN_RUN(best_test_loss)},
-    {"validation %", "validation_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_VALIDATION_ACCURACY])},
-    {"best validation %", "best_validation_percent", 2, 100, IN_RUN(best[FIGURE_VALIDATION_ACCURACY])},
-    {"validation loss", "validation_loss", 4, 1, IN_RUN(last[FIGURE_VALIDATION_LOSS])},
-    {"best validation loss", "best_validation_loss", 4, 1, IN_RUN(best[FIGURE_VALIDATION_LOSS])},
-    {"balanced %", "balanced_accuracy_percent", 2, 100, CLASSES(last, FIGURE_BALANCED_ACCURACY)},
-    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, CLASSES(best, FIGURE_BALANCED_ACCURACY)},
-    {"macro F1 %", "macro_f1_percent", 2, 100, CLASSES(last, FIGURE_MACRO_F1)},
-    {"best macro F1 %", "best_macro_f1_percent", 2, 100, CLASSES(best, FIGURE_MACRO_F1)},
-    {"AUC %", "auc_percent", 2, 100, CLASSES(last, FIGURE_AUC)},
-    {"best AUC %", "best_auc_percent", 2, 100, CLASSES(best, FIGURE_AUC)},
+static const Figure figures[] = {
+    {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
+    {"nodes", "nodes", 0, 1, .of = nodes_of, .steady = true, .usual = USUALLY_1},
+    {"personal %", "personal_accuracy_percent", 2, 100, .from = "personal_accuracy"},
+    {"best personal %", "best_personal_percent", 2, 100, .best_of = FIGURE_PERSONAL_ACCURACY},
+    {"personal loss", "personal_loss", 4, 1, .from = "personal_loss"},
+    {"best personal loss", "best_personal_loss", 4, 1, .best_of = FIGURE_PERSONAL_LOSS},
+    {"accuracy %", "accuracy_percent", 2, 100, .from = "test_accuracy"},
+    {"best %", "best_percent", 2, 100, .best_of = FIGURE_ACCURACY},
+    {"test loss", "test_loss", 4, 1, .from = "test_loss"},
+    {"best loss", "best_loss", 4, 1, .best_of = FIGURE_LOSS},
+    {"test % of best", "best_model_test_percent", 2, 100, .of = best_test_accuracy},
+    {"test loss of best", "best_model_test_loss", 4, 1, .of = best_test_loss},
+    {"validation %", "validation_accuracy_percent", 2, 100, .from = "validation_accuracy"},
+    {"best validation %", "best_validation_percent", 2, 100, .best_of = FIGURE_VALIDATION_ACCURACY},
+    {"validation loss", "validation_loss", 4, 1, .from = "validation_loss"},
+    {"best validation loss", "best_validation_loss", 4, 1, .best_of = FIGURE_VALIDATION_LOSS},
+    {"balanced %", "balanced_accuracy_percent", 2, 100, .from = "test_balanced_accuracy",
+     .about = FIGURE_BALANCED_ACCURACY},
+    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, .best_of = FIGURE_BALANCED_ACCURACY},
+    {"macro F1 %", "macro_f1_percent", 2, 100, .from = "test_macro_f1", .about = FIGURE_MACRO_F1},
+    {"best macro F1 %", "best_macro_f1_percent", 2, 100, .best_of = FIGURE_MACRO_F1},
+    {"AUC %", "auc_percent", 2, 100, .from = "test_auc", .about = FIGURE_AUC},
+    {"best AUC %", "best_auc_percent", 2, 100, .best_of = FIGURE_AUC},
     {"best validation balanced %", "best_validation_balanced_percent", 2, 100,
-     CLASSES(best, FIGURE_VALIDATION_BALANCED_ACCURACY)},
-    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100,
-     CLASSES(best, FIGURE_VALIDATION_MACRO_F1)},
-    {"best validation AUC %", "best_validation_auc_percent", 2, 100, CLASSES(best, FIGURE_VALIDATION_AUC)},
-    {"clients %", "client_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_CLIENT_ACCURACY])},
-    {"new clients %", "new_clients_percent", 2, 100, IN_RUN(new_accuracy)},
-    {"new fine-tuned %", "new_clients_finetuned_percent", 2, 100, IN_RUN(new_tuned)},
-    {"best clients %", "best_client_percent", 2, 100, IN_RUN(best[FIGURE_CLIENT_ACCURACY])},
-    {"client loss", "client_loss", 4, 1, IN_RUN(last[FIGURE_CLIENT_LOSS])},
-    {"best client loss", "best_client_loss", 4, 1, IN_RUN(best[FIGURE_CLIENT_LOSS])},
-    {"RMSE", "test_rmse", 4, 1, IN_RUN(rmse)},
-    {"R2", "test_r2", 4, 1, IN_RUN(r2)},
-    {"MAE", "test_mae", 4, 1, IN_RUN(mae)},
-    {"worst tenth %", "worst_tenth_percent", 2, 100, IN_RUN(worst_tenth)},
-    {"worst tenth's loss", "worst_tenth_loss", 4, 1, IN_RUN(worst_loss)},
-    {"attack %", "attack_success_percent", 2, 100, IN_RUN(attack_success)},
-    {"epsilon", "epsilon", 3, 1, IN_RUN(epsilon)},
-    {"local epsilon", "local_epsilon", 3, 1, IN_RUN(local_epsilon)},
-    {"sample epsilon", "sample_epsilon", 3, 1, IN_RUN(sample_epsilon)},
-    {"rounds to target", "rounds_to_target", 0, 1, IN_RUN(rounds_to_target)},
-    {"simulated s to target", "simulated_seconds_to_target", 0, 1, IN_RUN(seconds_to_target)},
-    {"MB to target", "megabytes_to_target", 1, 1e-6, IN_RUN(bytes_to_target)},
-    {"J to target", "joules_to_target", 1, 1, IN_RUN(joules_to_target)},
-    {"simulated s", "simulated_seconds", 0, 1, IN_RUN(simulated_seconds)},
-    {"MB sent", "megabytes_sent", 1, 1e-6, IN_RUN(bytes)},
-    {"simulated J", "joules", 1, 1, IN_RUN(joules)},
-    {"measured J", "measured_joules", 1, 1, IN_RUN(measured_joules)},
-    {"restarts", "trainer_restarts", 0, 1, .of = restarts_of},
+     .best_of = FIGURE_VALIDATION_BALANCED_ACCURACY},
+    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100, .best_of = FIGURE_VALIDATION_MACRO_F1},
+    {"best validation AUC %", "best_validation_auc_percent", 2, 100, .best_of = FIGURE_VALIDATION_AUC},
+    {"labels %", "label_accuracy_percent", 2, 100, .from = "test_label_accuracy"},
+    {"clients %", "client_accuracy_percent", 2, 100, .from = "client_accuracy"},
+    {"new clients %", "new_clients_percent", 2, 100, .from = "new_clients_accuracy"},
+    {"new fine-tuned %", "new_clients_finetuned_percent", 2, 100, .from = "new_clients_finetuned_accuracy"},
+    {"best clients %", "best_client_percent", 2, 100, .best_of = FIGURE_CLIENT_ACCURACY},
+    {"client loss", "client_loss", 4, 1, .from = "client_loss"},
+    {"best client loss", "best_client_loss", 4, 1, .best_of = FIGURE_CLIENT_LOSS},
+    {"RMSE", "test_rmse", 4, 1, .from = "test_rmse"},
+    {"R2", "test_r2", 4, 1, .from = "test_r2"},
+    {"MAE", "test_mae", 4, 1, .from = "test_mae"},
+    {"worst tenth %", "worst_tenth_percent", 2, 100, .from = "accuracy_worst_tenth"},
+    {"worst tenth's loss", "worst_tenth_loss", 4, 1, .from = "loss_worst_tenth"},
+    {"attack %", "attack_success_percent", 2, 100, .from = "attack_success"},
+    {"epsilon", "epsilon", 3, 1, .from = "epsilon"},
+    {"local epsilon", "local_epsilon", 3, 1, .from = "local_epsilon"},
+    {"sample epsilon", "sample_epsilon", 3, 1, .from = "sample_epsilon"},
+    {"rounds to target", "rounds_to_target", 0, 1, .from = "rounds_to_target"},
+    {"simulated s to target", "simulated_seconds_to_target", 0, 1, .from = "simulated_seconds_to_target",
+     .usual = USUALLY_ROUNDS_TO_TARGET},
+    {"MB to target", "megabytes_to_target", 1, 1e-6, .from = "down_bytes_to_target", .plus = "up_bytes_to_target"},
+    {"J to target", "joules_to_target", 1, 1, .from = "joules_to_target"},
+    {"simulated s", "simulated_seconds", 0, 1, .from = "simulated_seconds_total", .usual = USUALLY_ROUNDS},
+    {"MB sent", "megabytes_sent", 1, 1e-6, .from = "down_bytes_total", .plus = "up_bytes_total", .steady = true},
+    {"simulated J", "joules", 1, 1, .from = "training_joules_total", .plus = "link_joules_total"},
+    {"measured J", "measured_joules", 1, 1, .from = "measured_joules"},
+    {"restarts", "trainer_restarts", 0, 1, .of = restarts_of, .usual = USUALLY_0},
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
@@ -104,45 +155,18 @@ static int figure_named(const char *key) {
 }
 
 static double figure_of(const PastRun *run, int figure) {
-    if (figures[figure].of) return figures[figure].of(run);
-    double value;
-    memcpy(&value, (const uint8_t *)run + figures[figure].at, sizeof value);
-    return figures[figure].scale * value;
-}
-
-// Keys of the record --------------------------------------------------------------------------------------------------
-
-// The value at a path ("test_metrics.recall", "test_accuracy_by_class.3") in a line; NULL if there is none.
-static const json_t *value_at(const json_t *line, const char *path) {
-    char part[COLUMN_NAME_BYTES];
-    while (line && *path) {
-        const int length = (int)strcspn(path, ".");
-        snprintf(part, sizeof part, "%.*s", length, path);
-        const bool is_index = *part && strspn(part, "0123456789") == strlen(part);
-        line = !json_is_array(line) ? json_object_get(line, part)
-               : is_index           ? json_array_get(line, (size_t)strtoul(part, NULL, 10))
-                                    : NULL;
-        path += length + (path[length] == '.');
-    }
-    return line;
-}
-
-// The last lines of a run, in the order in which a key is looked up.
-static const json_t *found_in(const PastRun *run, const char *path) {
-    const json_t *lines[] = {run->summary, run->round, run->clients};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        const json_t *value = value_at(lines[i], path);
-        if (json_is_number(value)) return value;
-    }
-    return NULL;
+    const Figure *of = &figures[figure];
+    if (of->of) return of->scale * of->of(run);
+    if (!of->from) return of->scale * past_run_best(run, of->best_of);
+    return of->scale * (number_in(run, of->from) + (of->plus ? number_in(run, of->plus) : 0));
 }
 
 static void suggest_keys(Suggestion *suggestion, const PastRuns *runs) {
     for (size_t i = 0; i < runs->count; i++) {
-        json_t *lines[] = {runs->all[i].summary, runs->all[i].round, runs->all[i].clients}, *value;
+        json_t *value;
         const char *key;
-        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
-            json_object_foreach(lines[k], key, value) suggestion_consider(suggestion, key);
+        json_object_foreach(runs->all[i].values, key, value) suggestion_consider(suggestion, key);
+        json_object_foreach(runs->all[i].clients, key, value) suggestion_consider(suggestion, key);
     }
     for (int f = 0; f < FIGURES; f++)
         suggestion_consider(suggestion, figures[f].key);
@@ -157,12 +181,16 @@ static RunColumn *add(RunColumns *columns, Table *table, const char *title, cons
 }
 
 static void add_figure(RunColumns *columns, Table *table, int figure) {
-    const char *key = figures[figure].key;
-    RunColumn *column = add(columns, table, figures[figure].title, key, figures[figure].decimals);
+    const Figure *of = &figures[figure];
+    RunColumn *column = add(columns, table, of->title, of->key, of->decimals);
     column->figure = figure;
-    if (table->no_memory) return;
-    table->columns[column->at].steady =
-        strcmp(key, "rounds") == 0 || strcmp(key, "nodes") == 0 || strcmp(key, "megabytes_sent") == 0;
+    if (!table->no_memory) table->columns[column->at].steady = of->steady;
+}
+
+static const char best_metric[] = "best_test_metrics.";
+
+static bool is_about_metric(const PastRun *run, const char *name) {
+    return run->figure.kind == FIGURE_METRIC && strcmp(run->figure.metric, name) == 0;
 }
 
 typedef struct Metrics {
@@ -176,28 +204,29 @@ static void note_metric(Metrics *metrics, const char *name) {
     if (metrics->count < MOST_METRICS) snprintf(metrics->names[metrics->count++], METRIC_NAME_BYTES, "%s", name);
 }
 
+// Keys are those of a round's line, since a metric may have the name of another column or of an option.
+static void add_metric(RunColumns *columns, Table *table, const char *name, bool best) {
+    char title[COLUMN_NAME_BYTES], key[COLUMN_NAME_BYTES];
+    snprintf(title, sizeof title, "%s%s", best ? "best " : "", name);
+    snprintf(key, sizeof key, "%s%s", best ? best_metric : best_metric + sizeof "best_" - 1, name);
+    RunColumn *column = add(columns, table, title, key, 4);
+    column->is_best = best;
+    snprintf(column->name, sizeof column->name, "%s", best ? name : key);
+}
+
 // The metrics of trainers become two columns each, the last value and the best one: those that runs are about, and the
-// first of the others by name. Keys are those of a round's line, since a metric may have the name of another column or
-// of an option.
+// first of the others by name.
 static void add_metrics(RunColumns *columns, Table *table, const PastRuns *runs) {
-    const char *name, *group = figure_facts[FIGURE_METRIC].key;
+    const char *name;
     json_t *value;
     Metrics metrics = {.count = 0};
     for (size_t i = 0; i < runs->count; i++)
         if (runs->all[i].figure.kind == FIGURE_METRIC) note_metric(&metrics, runs->all[i].figure.metric);
     for (size_t i = 0; i < runs->count; i++)
-        json_object_foreach(runs->all[i].metrics, name, value) note_metric(&metrics, name);
-    for (int m = 0; m < 2 * metrics.count; m++) {
-        char title[COLUMN_NAME_BYTES], key[COLUMN_NAME_BYTES];
-        const bool best = m % 2;
-        name = metrics.names[m / 2];
-        snprintf(title, sizeof title, "%s%s", best ? "best " : "", name);
-        snprintf(key, sizeof key, "%s%s.%s", best ? "best_" : "", group, name);
-        RunColumn *column = add(columns, table, title, key, 4);
-        column->is_metric = true;
-        column->is_best = best;
-        snprintf(column->name, sizeof column->name, "%s", name);
-    }
+        json_object_foreach(json_object_get(runs->all[i].values, "test_metrics"), name, value)
+            note_metric(&metrics, name);
+    for (int m = 0; m < 2 * metrics.count; m++)
+        add_metric(columns, table, metrics.names[m / 2], m % 2);
 }
 
 // Runs are about a figure on the validation set, too.
@@ -209,21 +238,18 @@ static bool is_about(const PastRuns *runs, FigureKind kind) {
     return false;
 }
 
-// Figures of single classes are in every record, and shown where runs are about them. Hides columns that say nothing:
-// without a simulated world simulated seconds equal rounds, most runs have one node, and in most runs no trainer is
-// restarted.
+// Figures of single classes are in every record, and shown where runs are about them.
 static bool is_shown(const PastRuns *runs, int figure) {
-    const char *key = figures[figure].key;
-    const bool to_target = strcmp(key, "simulated_seconds_to_target") == 0,
-               simulated = to_target || strcmp(key, "simulated_seconds") == 0, nodes = strcmp(key, "nodes") == 0,
-               restarts = strcmp(key, "trainer_restarts") == 0;
     if (figures[figure].about) return is_about(runs, figures[figure].about);
-    if (!simulated && !nodes && !restarts) return true;
+    if (figures[figure].usual == USUALLY_NOTHING) return true;
     for (size_t i = 0; i < runs->count; i++) {
-        const double value = figure_of(&runs->all[i], figure);
-        const double rounds = to_target ? runs->all[i].rounds_to_target : runs->all[i].rounds;
-        const double usual = nodes ? 1 : restarts ? 0 : rounds;
-        if (!isnan(value) && value != usual) return true;
+        const PastRun *run = &runs->all[i];
+        const double usual[] = {[USUALLY_0] = 0,
+                                [USUALLY_1] = 1,
+                                [USUALLY_ROUNDS] = run->rounds,
+                                [USUALLY_ROUNDS_TO_TARGET] = past_run_number(run->values, "rounds_to_target")};
+        const double value = figure_of(run, figure);
+        if (!isnan(value) && value != usual[figures[figure].usual]) return true;
     }
     return false;
 }
@@ -251,6 +277,13 @@ static Status add_key(RunColumns *columns, Table *table, const PastRuns *runs, c
     return STATUS_OK;
 }
 
+static bool is_best_metric(const PastRuns *runs, const char *key) {
+    const size_t prefix = sizeof best_metric - 1;
+    for (size_t i = 0; i < runs->count && strncmp(key, best_metric, prefix) == 0; i++)
+        if (is_about_metric(&runs->all[i], key + prefix)) return true;
+    return false;
+}
+
 static Status add_named(RunColumns *columns, Table *table, const PastRuns *runs, const char *show, Error *err) {
     char names[OPTION_TEXT_BYTES], *rest;
     snprintf(names, sizeof names, "%s", show);
@@ -264,6 +297,8 @@ static Status add_named(RunColumns *columns, Table *table, const PastRuns *runs,
                 return fail(err, STATUS_USAGE, "--show %.64s: named twice", name);
         if (figure >= 0)
             add_figure(columns, table, figure);
+        else if (is_best_metric(runs, name))
+            add_metric(columns, table, name + sizeof best_metric - 1, true);
         else
             TRY(add_key(columns, table, runs, name, err));
     }
@@ -286,10 +321,7 @@ bool run_column_is(const Table *table, const RunColumn *column, const char *key)
 }
 
 double run_column_value(const RunColumn *column, const PastRun *run) {
-    const bool is_figure = run->figure.kind == FIGURE_METRIC && strcmp(run->figure.metric, column->name) == 0;
     if (column->figure >= 0) return figure_of(run, column->figure);
-    if (column->is_metric && column->is_best) return is_figure ? run->best[FIGURE_METRIC] : (double)NAN;
-    if (column->is_metric) return past_run_number(run->metrics, column->name);
-    const json_t *value = found_in(run, column->name);
-    return value ? json_number_value(value) : (double)NAN;
+    if (column->is_best) return is_about_metric(run, column->name) ? run->best : (double)NAN;
+    return number_in(run, column->name);
 }

@@ -11,9 +11,9 @@
 enum { RUN_COLUMNS_MOST = 64 };
 
 typedef struct RunColumn {
-    int figure;                   // number in the table of figures; -1: a metric, or a key of the record
-    char name[COLUMN_NAME_BYTES]; // of the metric, or the key
-    bool is_metric, is_best;      // of a trainer; its best value
+    int figure;                   // number in the table of figures; -1: a key of the record, or a metric's best value
+    char name[COLUMN_NAME_BYTES]; // the key; of the metric
+    bool is_best;                 // of a trainer's metric
     size_t at;                    // column of the table
 } RunColumn;
 

@@ -151,8 +151,8 @@ static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
     PastRun past;
     char value[RUN_FIGURE_TEXT_BYTES];
     if (!sweep_job_read(&past, job)) return;
-    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, &past.figure, past.last[past.figure.kind]), past.seconds,
-         how);
+    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, &past.figure, run_figure_in(past.values, &past.figure)),
+         past.seconds, how);
     past_run_free(&past);
 }
 

@@ -81,7 +81,7 @@ Status trial_run(Trial *trial, const char *folder, const char *name, char *const
     snprintf(trial->model, sizeof trial->model, "%s/model.safetensors", path);
     TRY(train(arguments, err));
     TRY(past_run_read(&run, path, err));
-    trial->samples_per_second = past_run_number(run.round, "samples_per_second");
+    trial->samples_per_second = past_run_number(run.values, "samples_per_second");
     trial->start_seconds = past_run_number(run.summary, "cold_start_seconds");
     past_run_free(&run);
     return STATUS_OK;

@@ -32,7 +32,7 @@ static void free_worth(Worth *worth) {
 
 // More is better; accuracies in percent.
 static double value_of(const Worth *worth, const PastRun *run) {
-    const double value = run->last[worth->figure];
+    const double value = past_run_number(run->values, figure_facts[worth->figure].key);
     return figure_facts[worth->figure].is_loss ? -value : 100 * value;
 }
 
@@ -47,10 +47,10 @@ static Status choose_figure(Worth *worth, Error *err) {
     if (worth->run.state != RUN_FINISHED)
         return fail(err, STATUS_USAGE, "%.200s: the run is not finished; finish it with sounder train --resume %.200s",
                     path, path);
-    const bool has_accuracy = !isnan(worth->run.last[FIGURE_ACCURACY]);
+    const bool has_accuracy = !isnan(past_run_number(worth->run.values, figure_facts[FIGURE_ACCURACY].key));
     const int asked = worth->options.figure;
     worth->figure = asked == WORTH_LOSS || (asked == WORTH_BY_RUN && !has_accuracy) ? FIGURE_LOSS : FIGURE_ACCURACY;
-    return isnan(worth->run.last[worth->figure]) ? refuse_figure(worth, path, err) : STATUS_OK;
+    return isnan(value_of(worth, &worth->run)) ? refuse_figure(worth, path, err) : STATUS_OK;
 }
 
 static Status find_players(Worth *worth, Error *err) {
