@@ -76,7 +76,8 @@ static bool add_to_series(Tensorboard *tensorboard, const char *group, const cha
     return series != NULL;
 }
 
-// Only reals: a histogram of client, rank or class numbers would be meaningless.
+// Only reals: a histogram of client, rank or class numbers would be meaningless. A trainer's metrics, which may have
+// the names of a line's own numbers, get a group of their own.
 static void collect(Tensorboard *tensorboard, const char *group, const json_t *line) {
     const char *key;
     json_t *value;
@@ -85,13 +86,9 @@ static void collect(Tensorboard *tensorboard, const char *group, const json_t *l
         give_up(tensorboard, &(Error){.message = "no memory for what clients tell"});
         return;
     }
-}
-
-// A trainer's metrics, which may be called as a line's own numbers are.
-static void collect_metrics(Tensorboard *tensorboard, const char *group, const json_t *line) {
     char of[80];
-    snprintf(of, sizeof of, "%s_metrics", group);
-    collect(tensorboard, of, json_object_get(line, "metrics"));
+    snprintf(of, sizeof of, "%.70s_metrics", group);
+    if (json_object_get(line, "metrics")) collect(tensorboard, of, json_object_get(line, "metrics"));
 }
 
 static void put_series(Tensorboard *tensorboard) {
@@ -245,12 +242,12 @@ static Status find_latest(uint64_t *latest, int folder_fd, Error *err) {
 
 // TensorBoard reads the files of a folder in the order of their names. The number is the time, or one more if the last
 // process began in the same second.
-static Status create_file(Tensorboard *tensorboard, bool *goes_on, int folder_fd, Error *err) {
+static Status create_file(Tensorboard *tensorboard, int folder_fd, Error *err) {
     char host[128] = "", name[256];
     const double now = seconds_now();
     uint64_t latest, number = (uint64_t)now;
     TRY(find_latest(&latest, folder_fd, err));
-    *goes_on = latest > 0;
+    tensorboard->goes_on = latest > 0;
     if (number <= latest) number = latest + 1;
     gethostname(host, sizeof host - 1);
     for (char *c = host; *c; c++)
@@ -259,25 +256,25 @@ static Status create_file(Tensorboard *tensorboard, bool *goes_on, int folder_fd
     return event_file_create(&tensorboard->file, folder_fd, name, now, err);
 }
 
-static Status put_beginning(Tensorboard *tensorboard, bool goes_on, Error *err) {
+static Status put_beginning(Tensorboard *tensorboard, Error *err) {
     const double now = seconds_now();
-    if (goes_on) TRY(event_restart(&tensorboard->file, now, (int64_t)tensorboard->rounds_done + 1, err));
+    if (tensorboard->goes_on) TRY(event_restart(&tensorboard->file, now, (int64_t)tensorboard->rounds_done + 1, err));
     event_begin(&tensorboard->file, now, 0);
     put_session_start(tensorboard, now);
     TRY(put_config(tensorboard, err));
     return event_end(&tensorboard->file, err);
 }
 
-static Status open_file(Tensorboard *tensorboard, bool *goes_on, Error *err) {
+static Status open_file(Tensorboard *tensorboard, Error *err) {
     if (mkdirat(tensorboard->folder.fd, FOLDER, 0777) < 0 && errno != EEXIST)
         return fail_errno(err, STATUS_CANTCREATE, "cannot be created");
     int folder_fd = openat(tensorboard->folder.fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder_fd < 0) return fail_errno(err, STATUS_CANTCREATE, "cannot be opened");
-    Status status = create_file(tensorboard, goes_on, folder_fd, err);
+    Status status = create_file(tensorboard, folder_fd, err);
     close(folder_fd);
     TRY(status);
     tensorboard->open = true;
-    return put_beginning(tensorboard, *goes_on, err);
+    return put_beginning(tensorboard, err);
 }
 
 // Lines ---------------------------------------------------------------------------------------------------------------
@@ -285,8 +282,7 @@ static Status open_file(Tensorboard *tensorboard, bool *goes_on, Error *err) {
 // Writes an event at the end of a round, of a test of the clients, or of the run.
 static Status write_event(Tensorboard *tensorboard, const char *group, const json_t *line, Error *err) {
     const double now = time_of(line);
-    bool goes_on;
-    if (!tensorboard->open) TRY(open_file(tensorboard, &goes_on, err));
+    if (!tensorboard->open) TRY(open_file(tensorboard, err));
     const bool ends = metrics_is(line, "summary");
     event_begin(&tensorboard->file, now, json_integer_value(json_object_get(line, ends ? "rounds" : "round")));
     if (ends) {
@@ -302,16 +298,10 @@ void tensorboard_note(Tensorboard *tensorboard, const json_t *line) {
     char group[64];
     Error err;
     if (!tensorboard->wanted) return;
-    if (metrics_is(line, "client")) {
-        collect(tensorboard, "clients", line);
-        collect_metrics(tensorboard, "clients", line);
-        return;
-    }
     const char *model = json_string_value(json_object_get(line, "model"));
-    snprintf(group, sizeof group, "clients_%.48s", model ? model : "");
-    if (metrics_is(line, "client_evaluation")) {
+    snprintf(group, sizeof group, "clients%s%.48s", model ? "_" : "", model ? model : "");
+    if (metrics_is(line, "client") || metrics_is(line, "client_evaluation")) {
         collect(tensorboard, group, line);
-        collect_metrics(tensorboard, group, line);
         return;
     }
     const bool evaluates = metrics_is(line, "clients_evaluation");
@@ -319,26 +309,23 @@ void tensorboard_note(Tensorboard *tensorboard, const json_t *line) {
     if (write_event(tensorboard, evaluates ? group : NULL, line, &err) != STATUS_OK) give_up(tensorboard, &err);
 }
 
-static Status write_past(Tensorboard *tensorboard, Error *err) {
-    json_t *lines, *line;
-    size_t i;
-    TRY(metrics_read(&lines, &tensorboard->folder, err));
-    json_array_foreach(lines, i, line) tensorboard_note(tensorboard, line);
-    json_decref(lines);
+static Status note_past(void *context, json_t *line, Error *err) {
+    (void)err;
+    tensorboard_note(context, line);
     return STATUS_OK;
 }
 
 void tensorboard_begin(Tensorboard *tensorboard, const Folder *folder, const Options *options, uint32_t rounds_done) {
     Error err;
-    bool goes_on = false;
     *tensorboard = (Tensorboard){.folder = *folder,
                                  .options = options,
                                  .file = {.fd = -1},
                                  .wanted = options->tensorboard,
                                  .rounds_done = rounds_done};
     if (!tensorboard->wanted || rounds_done == 0) return;
-    Status status = open_file(tensorboard, &goes_on, &err);
-    if (status == STATUS_OK && !goes_on) status = write_past(tensorboard, &err);
+    Status status = open_file(tensorboard, &err);
+    if (status == STATUS_OK && !tensorboard->goes_on)
+        status = metrics_visit(folder, NULL, note_past, tensorboard, &err);
     if (status != STATUS_OK) give_up(tensorboard, &err);
 }
 

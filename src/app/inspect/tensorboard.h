@@ -31,9 +31,9 @@ typedef struct Tensorboard {
     Folder folder;          // the run's folder; borrowed
     const Options *options; // borrowed
     EventFile file;
-    bool wanted, open;
-    uint32_t rounds_done;      // rounds done when the process began
-    TensorboardSeries *series; // owned, (series_count)
+    bool wanted, open, goes_on; // goes_on: an earlier process of the run has written a file
+    uint32_t rounds_done;       // rounds done when the process began
+    TensorboardSeries *series;  // owned, (series_count)
     size_t series_count;
 } Tensorboard;
 
