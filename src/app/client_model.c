@@ -122,8 +122,9 @@ Status client_model_write(const ClientModel *self, const char *path, Error *err)
     if (status == STATUS_OK)
         status = model_header(&header, &header_bytes, &self->run.spec, &memory->tensors, &about, err);
     if (status == STATUS_OK) {
-        status =
-            write_file(*path ? path : in_run, header, header_bytes, self->weights, memory->config->parameters, err);
+        const FilePart parts[] = {{header, header_bytes},
+                                  {self->weights, memory->config->parameters * sizeof *self->weights}};
+        status = file_write(*path ? path : in_run, parts, 2, err);
         free(header);
     }
     model_about_free(&about);

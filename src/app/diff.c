@@ -3,12 +3,10 @@
 // fingerprint of each round's model is kept until the round to report is known.
 #include "app/commands.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/options/option_table.h"
 #include "app/train/run_folder.h"
@@ -84,21 +82,12 @@ static Status note_line(void *context, json_t *line, Error *err) {
     return STATUS_OK;
 }
 
-static Status visit(const Told *told, const char *const *types, Status (*note)(void *, json_t *, Error *),
-                    void *context, Error *err) {
-    int fd = open(told->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", told->path);
-    Status status = metrics_visit(&(Folder){.fd = fd, .path = told->path}, types, note, context, err);
-    close(fd);
-    return status;
-}
-
 static Status read_run(Told *told, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", NULL};
     *told = (Told){.path = path};
     options_defaults(&told->options);
     TRY(options_read_run(&told->options, path, err));
-    TRY(visit(told, types, note_line, told, err));
+    TRY(metrics_visit_run(path, types, note_line, told, err));
     if (told->count >= SHOWN_EVERY && log_on_terminal()) fputs("\r\033[K", stderr);
     if (told->start || told->count > 0) return STATUS_OK;
     return fail(err, STATUS_NOINPUT, "%.200s/metrics.jsonl tells of no run; give the folder of one", path);
@@ -123,7 +112,7 @@ static Status read_round(Lines *lines, const Told *told, uint32_t round, Error *
     static const char *const types[] = {"client", "round", NULL};
     *lines = (Lines){.number = round, .clients = json_array()};
     if (!lines->clients) return fail(err, STATUS_OS, "no memory for the round's clients");
-    return visit(told, types, note_of_round, lines, err);
+    return metrics_visit_run(told->path, types, note_of_round, lines, err);
 }
 
 static void lines_free(Lines *lines) {

@@ -97,8 +97,6 @@ static void print_figures(const AnswerFigures *of) {
 static Status print_json(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
                          const RunDevice *device, Error *err) {
     JsonObject object;
-    char *text;
-    size_t bytes;
     json_begin(&object);
     put_readable(&object, "model", path);
     put_text(&object, "data", data->name);
@@ -117,10 +115,7 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     put_real(&object, "seconds", outcome->seconds);
     put_text(&object, "device", run_device_name(device));
     if (predictions) predictions_put_confusion(&object, predictions);
-    TRY(json_text(&text, &bytes, &object, JSON_COMPACT, "the result", err));
-    puts(text);
-    free(text);
-    return STATUS_OK;
+    return json_print(stdout, &object, JSON_COMPACT, "the result", err);
 }
 
 Status outcome_tell(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,

@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,11 +114,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
 
 static Status read_record(Export *self, Error *err) {
     static const char *const types[] = {"round", NULL};
-    const int fd = open(self->options.run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", self->options.run);
-    Status status = metrics_visit(&(Folder){.fd = fd, .path = self->options.run}, types, note_line, self, err);
-    close(fd);
-    TRY(status);
+    TRY(metrics_visit_run(self->options.run, types, note_line, self, err));
     if (self->rounds == 0)
         return fail(err, STATUS_NOINPUT,
                     "%.200s/metrics.jsonl tells of no round; give the folder of a run that has "

@@ -131,8 +131,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
                          const RunMemory *memory, Error *err) {
     const bool has_classes = !dataset_has_targets(&memory->data.items);
     const uint32_t clients = memory->partition.clients, classes = has_classes ? (uint32_t)memory->data.classes : 1;
-    char form[OPTION_TEXT_BYTES], *text;
-    size_t bytes;
+    char form[OPTION_TEXT_BYTES];
     JsonObject all;
     json_begin(&all);
     put_readable(&all, "data", options->data);
@@ -157,10 +156,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
     }
     put_counts(&all, counts, clients, classes);
     put_class_names(&all, &memory->data);
-    TRY(json_text(&text, &bytes, &all, JSON_COMPACT, "the partition", err));
-    puts(text);
-    free(text);
-    return STATUS_OK;
+    return json_print(stdout, &all, JSON_COMPACT, "the partition", err);
 }
 
 static Status show(const RunMemory *memory, const Options *options, const Wishes *wishes, Error *err) {

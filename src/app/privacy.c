@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/commands.h"
 #include "app/options/option_table.h"
 #include "fedavg/rules/privacy/accountant.h"
+#include "io/durable.h"
 #include "io/json.h"
 
 typedef struct PrivacyOptions {
@@ -65,18 +65,6 @@ static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) 
     return STATUS_OK;
 }
 
-static Status write_text(const char *path, const char *text, size_t bytes, Error *err) {
-    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
-    if (!file) return fail_errno(err, STATUS_CANTCREATE, "--events %.200s cannot be made", path);
-    bool written = fwrite(text, 1, bytes, file) == bytes && fputc('\n', file) != EOF;
-    if (file == stdout) return written ? STATUS_OK : fail_errno(err, STATUS_IO, "standard output cannot be written");
-    written &= fclose(file) == 0;
-    if (written) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_IO, "--events %.200s cannot be written", path);
-    unlink(path);
-    return status;
-}
-
 // Writes one event per line:
 // {"mechanism":"gaussian","cohorts":"poisson","sampling_rate":0.01,"noise_multiplier":1.1,"count":10000,"delta":1e-05}
 static Status write_events(const PrivacyOptions *options, double noise, Error *err) {
@@ -92,7 +80,11 @@ static Status write_events(const PrivacyOptions *options, double noise, Error *e
     put_whole(&event, "count", options->rounds);
     put_real(&event, "delta", options->delta);
     TRY(json_text(&text, &bytes, &event, JSON_COMPACT | JSON_REAL_PRECISION(10), "--events", err));
-    Status status = write_text(options->events, text, bytes, err);
+    Status status = STATUS_OK;
+    if (strcmp(options->events, "-") == 0)
+        puts(text);
+    else
+        status = file_write(options->events, (FilePart[]){{text, bytes}, {"\n", 1}}, 2, err);
     free(text);
     return status;
 }

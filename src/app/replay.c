@@ -28,11 +28,10 @@
 typedef struct Replay {
     ReplayOptions options;
     TemporaryFolder folder;
-    json_t *lines;              // owned: lines of the run's metrics
-    const json_t *start, *told; // borrowed: the first start line; the client's line of that round
-    ReopenedRun run;            // in the temporary folder
-    double *losses;             // owned (steps): loss of each step
-    size_t steps, capacity;     // steps: 0 with a trainer, which does not tell the losses of steps
+    json_t *start, *told;   // owned: the first start line; the client's line of that round
+    ReopenedRun run;        // in the temporary folder
+    double *losses;         // owned (steps): loss of each step
+    size_t steps, capacity; // steps: 0 with a trainer, which does not tell the losses of steps
 } Replay;
 
 // The record of the run -----------------------------------------------------------------------------------------------
@@ -41,22 +40,23 @@ static json_int_t number_of(const json_t *line, const char *key) {
     return json_integer_value(json_object_get(line, key));
 }
 
-static Status read_record(Replay *self, Error *err) {
-    int fd = open(self->options.run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", self->options.run);
-    const Folder folder = {.fd = fd, .path = self->options.run};
-    Status status = metrics_read(&self->lines, &folder, err);
-    close(fd);
-    TRY(status);
+static Status note_line(void *context, json_t *line, Error *err) {
+    (void)err;
+    Replay *self = context;
     const ReplayOptions *asked = &self->options;
-    json_t *line;
-    size_t i;
-    json_array_foreach(self->lines, i, line) {
-        if (!self->start && metrics_is(line, "start")) self->start = line;
-        if (metrics_is(line, "client") && number_of(line, "round") == asked->round &&
-            number_of(line, "client") == asked->client)
-            self->told = line;
-    }
+    if (!self->start && metrics_is(line, "start")) self->start = json_incref(line);
+    if (metrics_is(line, "start") || number_of(line, "round") != asked->round ||
+        number_of(line, "client") != asked->client)
+        return STATUS_OK;
+    json_decref(self->told);
+    self->told = json_incref(line);
+    return STATUS_OK;
+}
+
+static Status read_record(Replay *self, Error *err) {
+    static const char *const types[] = {"start", "client", NULL};
+    const ReplayOptions *asked = &self->options;
+    TRY(metrics_visit_run(asked->run, types, note_line, self, err));
     if (!self->start)
         return fail(err, STATUS_DATA, "%.200s/metrics.jsonl does not tell how the run began", self->options.run);
     if (self->told) return STATUS_OK;
@@ -102,13 +102,15 @@ static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
 // Writes the start line alone: the folder then looks like that of a run which has just begun, or has reached the
 // checkpoint.
 static Status write_start(const Replay *self, Error *err) {
-    char path[RUN_PATH_BYTES];
+    char path[RUN_PATH_BYTES], *line;
+    size_t bytes;
     snprintf(path, sizeof path, "%s/metrics.jsonl", self->folder.path);
-    FILE *file = fopen(path, "we");
-    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", path);
-    bool written = json_dumpf(self->start, file, JSON_COMPACT) == 0 && fputc('\n', file) != EOF;
-    written &= fclose(file) == 0;
-    return written ? STATUS_OK : fail_errno(err, STATUS_IO, "%s cannot be written", path);
+    JsonObject start = {.root = json_incref(self->start)};
+    TRY(json_text(&line, &bytes, &start, JSON_COMPACT, path, err));
+    const FilePart parts[] = {{line, bytes}, {"\n", 1}};
+    const Status status = file_write(path, parts, 2, err);
+    free(line);
+    return status;
 }
 
 static Status make_folder(Replay *self, uint32_t *round, Error *err) {
@@ -189,7 +191,6 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
     char *header = NULL;
     Status status =
         entries && update ? STATUS_OK : fail(err, STATUS_OS, "no memory for an update of %zu parameters", parameters);
-    FILE *file = NULL;
     if (status != STATUS_OK) goto done;
     model_entries(entries, list);
     entries[list->count] =
@@ -197,17 +198,10 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
     for (size_t i = 0; i < parameters; i++)
         update[i] = trained[i] - self->run.memory.weights[i];
     TRY_GOTO(done, safetensors_header(&header, &header_bytes, entries, count, NULL, 0, err));
-    file = fopen(self->options.out, "we");
-    if (!file) {
-        status = fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be made", self->options.out);
-        goto done;
-    }
-    bool written = fwrite(header, 1, header_bytes, file) == header_bytes &&
-                   fwrite(update, sizeof *update, parameters, file) == parameters &&
-                   fwrite(self->losses, sizeof *self->losses, self->steps, file) == self->steps;
-    written &= fclose(file) == 0;
-    if (!written) status = fail_errno(err, STATUS_IO, "%.200s cannot be written", self->options.out);
-    if (!written) unlink(self->options.out);
+    const FilePart parts[] = {{header, header_bytes},
+                              {update, parameters * sizeof *update},
+                              {self->losses, self->steps * sizeof *self->losses}};
+    status = file_write(self->options.out, parts, 3, err);
 done:
     free(header);
     free(update);
@@ -295,7 +289,8 @@ Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     reopened_run_close(&self->run);
     temporary_folder_remove(&self->folder);
     free(self->losses);
-    json_decref(self->lines);
+    json_decref(self->start);
+    json_decref(self->told);
     free(self);
     return status;
 }

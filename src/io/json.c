@@ -183,3 +183,12 @@ Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, c
     json_drop(object);
     return status;
 }
+
+Status json_print(FILE *file, JsonObject *object, size_t flags, const char *what, Error *err) {
+    char *text;
+    size_t bytes;
+    TRY(json_text(&text, &bytes, object, flags, what, err));
+    fprintf(file, "%s\n", text);
+    free(text);
+    return STATUS_OK;
+}

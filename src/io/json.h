@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/err.h"
 
@@ -49,6 +50,9 @@ void put_value(JsonObject *object, const char *key, json_t *value);      // cons
 // Writes the object with jansson's `flags` to a malloc'ed text of *bytes bytes and '\0', and frees the object, also on
 // failure. Fails with the object's first failure, its sentence after `what`.
 Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, const char *what, Error *err);
+
+// Prints that text and a newline.
+Status json_print(FILE *file, JsonObject *object, size_t flags, const char *what, Error *err);
 
 // Returns the object's status so far; on failure the sentence is `what` and the reason.
 Status json_check(const JsonObject *object, const char *what, Error *err);

@@ -147,20 +147,6 @@ Status metrics_past(MetricsPast *past, const Folder *folder, Error *err) {
     return status;
 }
 
-static Status add_line(void *lines, json_t *line, Error *err) {
-    return json_array_append(lines, line) == 0 ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %s", FILE_NAME);
-}
-
-Status metrics_read(json_t **lines, const Folder *folder, Error *err) {
-    *lines = json_array();
-    Status status = *lines ? metrics_visit(folder, NULL, add_line, *lines, err)
-                           : fail(err, STATUS_OS, "no memory to read %s/%s", folder->path, FILE_NAME);
-    if (status == STATUS_OK && json_array_size(*lines) == 0)
-        status = fail(err, STATUS_NOINPUT, "%s/%s tells of no run; give the folder of one", folder->path, FILE_NAME);
-    if (status != STATUS_OK) json_decref(*lines), *lines = NULL;
-    return status;
-}
-
 static bool is_one_of(const json_t *object, const char *const *types) {
     bool found = !types;
     for (; !found && *types; types++)
@@ -197,6 +183,15 @@ Status metrics_visit(const Folder *folder, const char *const *types,
     }
     line_free(&line);
     if (file) fclose(file);
+    return status;
+}
+
+Status metrics_visit_run(const char *path, const char *const *types,
+                         Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err) {
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    const Status status = metrics_visit(&folder, types, visit, context, err);
+    close(folder.fd);
     return status;
 }
 

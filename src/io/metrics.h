@@ -45,15 +45,15 @@ typedef struct MetricsPast {
 Status metrics_past(MetricsPast *past, const Folder *folder, Error *err);
 void metrics_past_free(MetricsPast *past);
 
-// Reads all whole lines of the file in the folder into an array, which the caller releases with json_decref. Fails with
-// NOINPUT if there is no file or no line in it.
-Status metrics_read(json_t **lines, const Folder *folder, Error *err);
-
 // Calls visit for every whole line whose type is one of `types` (NULL-terminated; NULL: any type), in order. Lines of
 // other types are not parsed, and lines that are appended during the visit are not read. Stops at the first failure of
 // visit. No file counts as no lines.
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
+
+// Does this for the run whose folder has this path. NOINPUT if the folder cannot be opened.
+Status metrics_visit_run(const char *path, const char *const *types,
+                         Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 
 // Whether a line has this type. Lines may be edited, so any key may have any type or lack.
 bool metrics_is(const json_t *line, const char *type);

@@ -113,21 +113,13 @@ bool past_run_is_locked(const char *path) {
     return locked;
 }
 
-static Status read_lines(PastRun *run, Error *err) {
-    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
-    const Folder folder = {.fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = run->path};
-    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run->path);
-    const Status status = metrics_visit(&folder, types, note_line, run, err);
-    close(folder.fd);
-    return status;
-}
-
 Status past_run_read(PastRun *run, const char *path, Error *err) {
+    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     *run = (PastRun){.path = strdup(path), .values = json_object(), .best = NAN};
     options_defaults(&run->options);
     Status status = run->path && run->values ? STATUS_OK : fail(err, STATUS_OS, "no memory for the run %.200s", path);
     if (status == STATUS_OK) status = options_read_run(&run->options, path, err);
-    if (status == STATUS_OK) status = read_lines(run, err);
+    if (status == STATUS_OK) status = metrics_visit_run(path, types, note_line, run, err);
     run->state = past_run_is_locked(path) ? RUN_RUNNING : run->summary ? RUN_FINISHED : RUN_STOPPED;
     complete(run);
     if (status != STATUS_OK) past_run_free(run);

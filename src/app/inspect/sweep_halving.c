@@ -1,10 +1,8 @@
 #include "sweep_halving.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/options/run_figure.h"
 #include "io/metrics.h"
@@ -112,11 +110,8 @@ static Score score_of(const Job *job, int rounds) {
     static const char *const types[] = {"start", "round", NULL};
     Search search = {.round = rounds, .score = {.value = NAN, .loss = NAN}};
     Error ignored;
-    const Folder folder = {.fd = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = job->folder};
-    if (folder.fd < 0) return search.score;
-    if (metrics_visit(&folder, types, note_line, &search, &ignored) != STATUS_OK || job->state == JOB_HAS_FAILED)
-        search.score.value = search.score.loss = NAN;
-    close(folder.fd);
+    const Status status = metrics_visit_run(job->folder, types, note_line, &search, &ignored);
+    if (status != STATUS_OK || job->state == JOB_HAS_FAILED) search.score.value = search.score.loss = NAN;
     return search.score;
 }
 
