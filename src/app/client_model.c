@@ -61,47 +61,43 @@ static bool is_judged(const ClientModel *self) {
     return !dataset_has_targets(&self->run.memory.data.items) && self->test.unjudged == 0;
 }
 
-void client_model_tell(const ClientModel *self, bool json) {
+static Status tell_json(const ClientModel *self, const char *data, Error *err) {
     const Job *test = &self->test;
-    const double samples = (double)test->samples, loss = test->loss_sum / samples;
-    const char *data = evaluation_data_name(&self->run.memory.partition), *model = self->is_own ? "its own model"
-                                                                                   : self->is_kept
-                                                                                       ? "the model it keeps"
-                                                                                       : "the global model";
-    if (json) {
-        printf("{\"client\":%u,\"round\":%u,\"model\":\"%s\",\"trained\":%s,\"data\":\"%s\",\"samples\":%" PRIu64,
-               test->client, self->round,
-               self->is_own    ? "personal"
-               : self->is_kept ? "kept"
-                               : "global",
-               self->has_trained ? "true" : "false", data, test->samples);
-        if (test->samples > 0) printf(",\"loss\":%.10g", loss);
-        if (test->samples > 0 && is_judged(self))
-            printf(",\"hits\":%u,\"accuracy\":%.10g", test->hits, test->hits / samples);
-        puts("}");
-        return;
+    const double samples = (double)test->samples;
+    JsonObject object;
+    json_begin(&object);
+    put_whole(&object, "client", test->client);
+    put_whole(&object, "round", self->round);
+    put_text(&object, "model", self->is_own ? "personal" : self->is_kept ? "kept" : "global");
+    put_flag(&object, "trained", self->has_trained);
+    put_text(&object, "data", data);
+    put_whole(&object, "samples", (int64_t)test->samples);
+    if (test->samples > 0) put_real(&object, "loss", test->loss_sum / samples);
+    if (test->samples > 0 && is_judged(self)) {
+        put_whole(&object, "hits", test->hits);
+        put_real(&object, "accuracy", test->hits / samples);
     }
-    printf("client %u after %u rounds, %s%s: ", test->client, self->round, model,
-           self->has_trained || (!self->is_own && !self->is_kept) ? "" : " (it has never trained)");
-    if (test->samples == 0)
-        printf("no test, for it has no %s\n", strchr(data, ' ') + 1);
-    else if (is_judged(self))
-        printf("loss %.4f, %u of %" PRIu64 " %s right: %.2f%%\n", loss, test->hits, test->samples,
-               strchr(data, ' ') + 1, 100 * test->hits / samples);
-    else
-        printf("loss %.4f on %" PRIu64 " %s\n", loss, test->samples, strchr(data, ' ') + 1);
+    return json_print(stdout, &object, JSON_COMPACT | JSON_REAL_PRECISION(10), "the result", err);
 }
 
-static Status write_file(const char *path, const char *header, size_t header_bytes, const float *weights, size_t count,
-                         Error *err) {
-    FILE *file = fopen(path, "we");
-    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
-    bool written =
-        fwrite(header, 1, header_bytes, file) == header_bytes && fwrite(weights, sizeof *weights, count, file) == count;
-    written &= fclose(file) == 0;
-    if (written) return STATUS_OK;
-    unlink(path);
-    return fail_errno(err, STATUS_IO, "%.500s cannot be written", path);
+Status client_model_tell(const ClientModel *self, bool json, Error *err) {
+    const Job *test = &self->test;
+    const double samples = (double)test->samples, loss = test->loss_sum / samples;
+    const char *data = evaluation_data_name(&self->run.memory.partition), *what = strchr(data, ' ') + 1;
+    if (json) return tell_json(self, data, err);
+    printf("client %u after %u rounds, %s%s: ", test->client, self->round,
+           self->is_own    ? "its own model"
+           : self->is_kept ? "the model it keeps"
+                           : "the global model",
+           self->has_trained || (!self->is_own && !self->is_kept) ? "" : " (it has never trained)");
+    if (test->samples == 0)
+        printf("no test, for it has no %s\n", what);
+    else if (is_judged(self))
+        printf("loss %.4f, %u of %" PRIu64 " %s right: %.2f%%\n", loss, test->hits, test->samples, what,
+               100 * test->hits / samples);
+    else
+        printf("loss %.4f on %" PRIu64 " %s\n", loss, test->samples, what);
+    return STATUS_OK;
 }
 
 Status client_model_write(const ClientModel *self, const char *path, Error *err) {

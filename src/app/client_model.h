@@ -30,7 +30,7 @@ Status client_model_open(ClientModel *model, const char *folder, uint32_t client
 void client_model_close(ClientModel *model);
 
 // Prints the test, as a sentence or as JSON.
-void client_model_tell(const ClientModel *model, bool json);
+Status client_model_tell(const ClientModel *model, bool json, Error *err);
 
 // Writes the model, with the notes of a model's file. path "": client-K.safetensors in the run's folder. USAGE for an
 // algorithm that trains one model for all.

@@ -358,8 +358,8 @@ static Status evaluate_client(const Options *options, const char *path, Error *e
     }
     ClientModel *model = calloc(1, sizeof *model);
     if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
-    const Status status = client_model_open(model, path, (uint32_t)options->client, err);
-    if (status == STATUS_OK) client_model_tell(model, options->json);
+    Status status = client_model_open(model, path, (uint32_t)options->client, err);
+    if (status == STATUS_OK) status = client_model_tell(model, options->json, err);
     client_model_close(model);
     free(model);
     return status;

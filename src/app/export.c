@@ -329,7 +329,7 @@ static Status export_client(const ExportOptions *options, Error *err) {
     if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
     Status status = client_model_open(model, options->run, (uint32_t)options->client, err);
     if (status == STATUS_OK) status = client_model_write(model, options->out, err);
-    if (status == STATUS_OK) client_model_tell(model, false);
+    if (status == STATUS_OK) status = client_model_tell(model, false, err);
     client_model_close(model);
     free(model);
     return status;

@@ -103,6 +103,17 @@ class ClientModels(RunCase):
                 self.assertEqual(answer["hits"], found["hits"])
 
     @unittest.skipIf(ON_CARD, "the same code")
+    def test_a_loss_that_json_has_no_number_for_is_null(self):
+        os.mkdir(self.path("far"))
+        for name in ("train", "test"):
+            with open(self.path("far", name + ".csv"), "w") as file:
+                file.write("x0,target,client\n" + "".join(f"{i / 40 if name == 'train' else 3e38},{100 * i},{i % 2}\n" for i in range(40)))
+        self.train("--data", "far", "--model", "linear 1", "--rounds", "2", "--lr", "0.1", "--eval-clients-every", "2", "--quiet", "--device", "cpu", "--out", "run")
+        told = self.last("run", "global")[1]
+        self.assertIsNone(told["loss"])
+        self.assertIn('"samples":20,"loss":null}', self.call("eval", "run", "--client", "1", "--json")[0])
+
+    @unittest.skipIf(ON_CARD, "the same code")
     def test_an_algorithm_without_such_models_tests_the_global_one_and_exports_none(self):
         self.train(*TASK, "--out", "run")
         told = self.last("run", "global")[3]
