@@ -238,14 +238,21 @@ static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const
     return STATUS_OK;
 }
 
-// Whether the user wants the net's output for each sample.
-static bool wants_answers(const Options *options) {
-    return options->confusion || options->confusion_file[0] || options->predictions[0];
-}
-
 // Whether the user wants to know the classes that the net confuses.
 static bool wants_confusion(const Options *options) {
     return options->confusion || options->confusion_file[0];
+}
+
+// Whether the user wants the net's output for each sample.
+static bool wants_answers(const Options *options) {
+    return wants_confusion(options) || options->predictions[0];
+}
+
+static Status tell(Outcome *outcome, const Predictions *predictions, const Subject *subject, const Dataset *data,
+                   const Options *options, const RunDevice *device, Error *err) {
+    TRY(outcome_measure(outcome, data, err));
+    TRY(dataset_segment_check(subject->memory, err));
+    return outcome_tell(outcome, predictions, subject->path, data, options, device, err);
 }
 
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
@@ -260,12 +267,10 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     if (status == STATUS_OK)
         status =
             compute(&outcome.test, outcome.answers, predictions.logits, parameters, spec, data, options, device, err);
-    if (status == STATUS_OK) status = outcome_measure(&outcome, data, err);
     if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
         status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);
     outcome.seconds = clock_seconds_since(start);
-    if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
-    if (status == STATUS_OK) status = outcome_tell(&outcome, &predictions, subject->path, data, options, device, err);
+    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject, data, options, device, err);
     predictions_free(&predictions);
     outcome_free(&outcome);
     TRY(status);
@@ -299,9 +304,7 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     if (status == STATUS_OK && outcome.answers)
         answers_of_logits(outcome.answers, predictions.logits, data->test.labels, data->test.count,
                           dataset_has_targets(&data->items) ? 0 : data->classes);
-    if (status == STATUS_OK) status = outcome_measure(&outcome, data, err);
-    if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
-    if (status == STATUS_OK) status = outcome_tell(&outcome, &predictions, subject->path, data, options, &device, err);
+    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject, data, options, &device, err);
     predictions_free(&predictions);
     outcome_free(&outcome);
     return status;
@@ -333,13 +336,12 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
 // run may have begun from a model that has more characters.
 static Status find_data(DatasetSource *source, const DatasetModel *model, const Subject *subject,
                         const Options *options, Error *err) {
-    Error why;
     const Status status = dataset_find_for(source, options->data, options->seed,
-                                           subject->is_own_data && !model->are_tokens ? NULL : model, &why);
-    if (status == STATUS_NOINPUT && subject->is_noted_data)
-        return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",
-                    subject->path, options->data, why.message);
-    return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
+                                           subject->is_own_data && !model->are_tokens ? NULL : model, err);
+    if (status != STATUS_NOINPUT || !subject->is_noted_data) return status;
+    const Error why = *err;
+    return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",
+                subject->path, options->data, why.message);
 }
 
 // The run names the data, and its workers' function makes the test.

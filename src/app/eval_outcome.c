@@ -11,22 +11,19 @@
 #include "nn/label_rows.h"
 
 Status outcome_measure(Outcome *outcome, const Dataset *data, Error *err) {
-    const int classes = dataset_has_targets(&data->items) ? 0 : data->classes;
+    const bool has_numbers = dataset_has_numbers(&data->items);
     outcome->figures = answer_figures_none();
-    const bool has_rows = dataset_has_rows(&data->items);
     if (!outcome->answers) return STATUS_OK;
-    if (has_rows) outcome->recalls = malloc((size_t)data->classes * sizeof *outcome->recalls);
-    if (has_rows && !outcome->recalls)
-        return fail(err, STATUS_OS, "no memory for the accuracies of %d labels", data->classes);
-    if (has_rows) {
+    if (!has_numbers) outcome->recalls = malloc((size_t)data->classes * sizeof *outcome->recalls);
+    if (!has_numbers && !outcome->recalls)
+        return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", data->classes);
+    if (dataset_has_rows(&data->items)) {
         label_rows_figures(&outcome->figures, outcome->recalls, outcome->answers, data->test.count, data->classes);
         return STATUS_OK;
     }
-    TRY(answer_figures(&outcome->figures, outcome->answers, data->test.count, classes, err));
-    if (classes == 0) return STATUS_OK;
-    outcome->recalls = malloc((size_t)classes * sizeof *outcome->recalls);
-    if (!outcome->recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", classes);
-    return answer_recalls(outcome->recalls, outcome->answers, data->test.count, classes, err);
+    TRY(answer_figures(&outcome->figures, outcome->answers, data->test.count, has_numbers ? 0 : data->classes, err));
+    if (has_numbers) return STATUS_OK;
+    return answer_recalls(outcome->recalls, outcome->answers, data->test.count, data->classes, err);
 }
 
 void outcome_free(Outcome *outcome) {
