@@ -180,7 +180,7 @@ static void print_origins(const Told *a, const Told *b) {
     if (!any) say("  nothing that is written down");
 }
 
-// Prints the first tensor, in the model's order, that differs.
+// Returns the first tensor, in the model's order, that differs; NULL: none.
 static const char *first_tensor(const json_t *a, const json_t *b) {
     const json_t *other = json_object_get(b, "tensors_xxh3");
     const char *name;
@@ -289,6 +289,10 @@ static Status compare(const Told *a, const Told *b, int *exit_code, Error *err) 
         *exit_code = 1;
         return print_parting(a, b, left->number, err);
     }
+    if (common == 0)
+        return fail(err, STATUS_NOINPUT,
+                    "there is no round that both %.200s and %.200s have done; train with sounder train --resume",
+                    a->path, b->path);
     char more[RUN_PATH_BYTES + 64] = "";
     if (a->count != b->count)
         snprintf(more, sizeof more, "; %s has done %zu more", a->count > b->count ? a->path : b->path,

@@ -121,6 +121,9 @@ class Diff(RunCase):
         os.mkdir(self.path("empty"))
         shutil.copy(self.path("a/config.yaml"), self.path("empty/config.yaml"))
         self.assertIn("error: empty/metrics.jsonl tells of no run; give the folder of one", self.diff("a", "empty", 66))
+        with open(self.path("empty/metrics.jsonl"), "w") as file:
+            file.write('{"type":"start"}\n')
+        self.assertIn("error: there is no round that both a and empty have done", self.diff("a", "empty", 66))
         self.assertIn("needs two runs", subprocess.run([SOUNDER, "diff", "a"], cwd=self.folder.name, text=True, capture_output=True).stderr)
 
 
