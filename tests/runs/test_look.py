@@ -37,9 +37,6 @@ class Look(RunCase):
 
     def write_run(self, name, accuracies, finished=True, target=None, nodes=1, **options):
         """A run folder as a run would have left it, without the run."""
-        os.makedirs(self.path(name))
-        with open(self.path(name, "config.yaml"), "w") as file:
-            file.writelines(f"{key.replace('_', '-')}: {value}\n" for key, value in options.items())
         lines = [{"type": "start", "time": "2026-11-22T01:18:15.123Z", "nodes": nodes, "workers": 2, "clients": 10, "clients_per_round": 5}]
         for round, accuracy in enumerate(accuracies, 1):
             lines.append({"type": "client", "round": round, "client": 0, "loss": 1.0})
@@ -48,6 +45,12 @@ class Look(RunCase):
                           "down_bytes_total": 1000000 * round, "up_bytes_total": 500000 * round})
         if finished:
             lines.append({"type": "summary", "rounds": len(accuracies), "rounds_to_target": target})
+        self.write_record(name, lines, **options)
+
+    def write_record(self, name, lines, **options):
+        os.makedirs(self.path(name))
+        with open(self.path(name, "config.yaml"), "w") as file:
+            file.writelines(f"{key.replace('_', '-')}: {value}\n" for key, value in options.items())
         with open(self.path(name, "metrics.jsonl"), "w") as file:
             file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
@@ -112,6 +115,16 @@ class Runs(Look):
         (row,) = csv.DictReader(io.StringIO(self.sounder("runs", "--by", "model", "--format", "csv")))
         self.assertEqual((row["accuracy_percent"], row["accuracy_percent_std"], row["rounds_std"], row["megabytes_sent_std"]), ("77.184", "0", "0", "0"))
         self.assertRegex(self.sounder("runs", "--by", "model"), r"\nlenet  7       1  77\.18 ± 0\.00 .*  1\.5  ")
+
+    def test_every_key_of_the_table_can_be_shown_and_a_figure_is_that_of_the_last_test(self):
+        rounds = [{"type": "round", "round": round, "test_metrics": {"f1.macro": value}, "test_macro_f1": value} for round, value in ((1, 0.75), (2, 0.5))]
+        self.write_record("run", [{"type": "start", "figure": "test_metrics.f1.macro"}, *rounds, {"type": "round", "round": 3, "test_macro_f1": None}])
+        (row,) = json.loads(self.sounder("runs", "run", "--format", "json"))
+        self.assertEqual((row["test_metrics.f1.macro"], row["best_test_metrics.f1.macro"]), (0.5, 0.75))
+        for key in row.keys() - {"run", "state"}:
+            self.assertEqual(json.loads(self.sounder("runs", "run", "--format", "json", "--show", key))[0][key], row[key])
+        self.assertEqual(json.loads(self.sounder("runs", "run", "--format", "json", "--show", "test_macro_f1"))[0]["test_macro_f1"], 0.5)
+        self.assertIn("no run have a number of that name", self.sounder("runs", "run", "--show", "best_test_metrics.recall", code=64))
 
     def test_groups_are_in_the_order_of_their_numbers_and_one_run_has_no_deviation(self):
         for clients in ("100", "9", "20"):
@@ -242,7 +255,7 @@ class Report(Look):
                 self.assertAlmostEqual(told, line[key], delta=1e-5 * abs(line[key]))
         for index, line in enumerate(rounds):
             losses = sorted(client["loss"] for client in lines if client["type"] == "client" and client["round"] == line["round"])
-            self.assertAlmostEqual(run["loss_spread"]["low"][index], (losses[0] + losses[1]) / 2, places=4)
+            self.assertAlmostEqual(run["rounds"]["loss_low"][index], (losses[0] + losses[1]) / 2, places=4)
         last = [line for line in lines if line["type"] == "clients_evaluation"][-1]
         (fairness,) = run["fairness"]
         self.assertEqual((fairness["model"], fairness["round"], len(fairness["accuracies"])), ("global", 4, 6))
@@ -298,6 +311,26 @@ class Report(Look):
         (run,) = self.data_of("runs/long/report.html")["runs"]
         self.assertLessEqual(len(run["rounds"]["round"]), 501)
         self.assertEqual((run["rounds"]["round"][-1], run["rounds"]["test_accuracy"][-1], len(run["waits"])), (4001, 0.625, len(run["rounds"]["round"])))
+
+    def test_a_long_run_keeps_its_tests_and_the_seconds_of_all_rounds(self):
+        rounds = [{"type": "round", "round": round, "train_loss": 1, "seconds": 1} for round in range(1, 1208)]
+        for line in rounds[99::100]:
+            line.update(test_loss=0.5, test_accuracy=0.5, eval_seconds=0.5)
+        self.write_record("run", [{"type": "start"}, *rounds])
+        self.report("run")
+        (run,) = self.data_of("run/report.html")["runs"]
+        told = run["rounds"]
+        self.assertEqual([round for round, loss in zip(told["round"], told["test_loss"]) if loss is not None], list(range(100, 1201, 100)))
+        self.assertEqual((told["round"][-1], told["seconds_total"][-1]), (1207, 1207 + 12 * 0.5))
+        self.assertIn(len(told["round"]), range(250, 502))
+
+    def test_a_report_is_in_the_folder_of_its_run_however_long_the_path_is(self):
+        self.write_run("run", [0.5])
+        deep = os.path.join(*["x" * 200] * 12)
+        os.makedirs(self.path(deep))
+        os.rename(self.path("run"), self.path(deep, "run"))
+        self.report(os.path.join(deep, "run"))
+        self.assertEqual(sorted(os.listdir(self.path(deep, "run"))), ["config.yaml", "metrics.jsonl", "report.html"])
 
     def test_only_an_earlier_report_is_written_over(self):
         self.write_run("run", [0.5])

@@ -45,6 +45,16 @@ class Figures(Look):
         self.assertLessEqual({"class", "client", "samples", *"0123456"}, set(texts))
         self.assertFalse(os.path.exists(self.path("runs/report.html")))
 
+    def test_runs_about_every_figure_give_every_drawing(self):
+        figures = ["test_metrics.recall", *(f"{of}_{what}" for of in ("personal", "client", "test", "validation") for what in ("accuracy", "loss")),
+                   *(f"{of}_{what}" for of in ("test", "validation") for what in ("balanced_accuracy", "macro_f1", "auc"))]
+        for number, figure in enumerate(figures, 1):
+            value = {"test_metrics": {"recall": 0.5}} if "." in figure else {figure: 0.5}
+            self.write_record(f"runs/{number}", [{"type": "start", "figure": figure}, {"type": "round", "round": 1, "test_loss": 1, **value}],
+                              data="synthetic:1x8x8:400:100", clients=7, lr=number)
+        told = self.sounder("report", "runs", "--svg", "figures").removeprefix("figures: ").strip().split(", ")
+        self.assertEqual((sorted(told), len(told)), (sorted(os.listdir(self.path("figures"))), len(figures) + 1))
+
     def test_a_target_of_the_loss_is_in_the_drawing_of_the_loss(self):
         self.write_run("run", [0.5, 0.75, 0.8])
         with open(self.path("run/config.yaml"), "a") as file:

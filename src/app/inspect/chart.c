@@ -47,10 +47,8 @@ void chart_axes(Axis *x, Axis *y, const Chart *chart) {
         return;
     }
     low = fmin(low, of.band_low);
-    if (chart->least == chart->most)
-        axis_around(y, low, high, -INFINITY, INFINITY, 6);
-    else
-        axis_around(y, low, high, chart->least, chart->most, 6);
+    const bool is_limited = chart->most > 0;
+    axis_around(y, low, high, is_limited ? 0 : -INFINITY, is_limited ? chart->most : INFINITY, 6);
 }
 
 bool chart_has_points(const Chart *chart) {

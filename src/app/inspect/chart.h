@@ -31,10 +31,10 @@ typedef struct Chart {
     const char *title, *x_title, *y_title;
     const Curve *curves;
     size_t count;
-    bool fractions;     // the x axis may have ticks between whole numbers
-    bool logarithmic;   // logarithmic y axis, if all points are above 0
-    double least, most; // limits of the y axis; both 0: no limits
-    double reference;   // y of a thin horizontal line, such as a target; NaN: none
+    bool fractions;   // the x axis may have ticks between whole numbers
+    bool logarithmic; // logarithmic y axis, if all points are above 0
+    double most;      // the y axis is from 0 to at most this; 0: no limits
+    double reference; // y of a thin horizontal line, such as a target; NaN: none
     const char *reference_label;
 } Chart;
 

@@ -19,7 +19,7 @@
 #include "base/text_stream.h"
 #include "io/durable.h"
 
-enum { PATH_BYTES = 4096, MOST_RUNS = 200 };
+enum { PATH_BYTES = 4096, REPORT_PATH_BYTES = PATH_BYTES + 16, MOST_RUNS = 200 };
 
 // The files of page/, which the build compiles into the program, each with a terminator.
 extern const char report_html[], figure_js[], report_js[];
@@ -277,7 +277,7 @@ static void print_page(FILE *file, const char *charts, const char *data) {
 
 // Only an earlier report may be overwritten.
 static Status write_page(const char *path, const char *text, size_t bytes, Error *err) {
-    char parent[PATH_BYTES];
+    char parent[REPORT_PATH_BYTES];
     snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
     const char *name = slash ? path + (slash - parent) + 1 : path;
@@ -323,7 +323,7 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
     LookOptions options;
     PastRuns runs;
     JsonObject report = {0};
-    char path[OPTION_TEXT_BYTES + 64];
+    char path[REPORT_PATH_BYTES];
     TRY(look_options_parse(&options, command_find("report"), argc, argv, err));
     if (options.axis != AXIS_ROUND && !options.svg[0])
         return fail(err, STATUS_USAGE, "--axis: only used with --svg FOLDER; the page has a button for each axis");

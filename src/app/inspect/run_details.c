@@ -1,302 +1,95 @@
 #include "run_details.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "app/inspect/client_records.h"
 #include "app/inspect/run_programs.h"
+#include "app/inspect/run_rounds.h"
 #include "app/options/run_target.h"
-#include "base/sorting.h"
 #include "io/metrics.h"
 
-enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
-
-// Keys of a round's line that the page draws.
-static const char *const round_keys[] = {"round",
-                                         "train_loss",
-                                         "test_loss",
-                                         "test_accuracy",
-                                         "personal_accuracy",
-                                         "personal_loss",
-                                         "client_accuracy",
-                                         "client_loss",
-                                         "validation_accuracy",
-                                         "validation_loss",
-                                         "test_balanced_accuracy",
-                                         "test_macro_f1",
-                                         "test_auc",
-                                         "validation_balanced_accuracy",
-                                         "validation_macro_f1",
-                                         "validation_auc",
-                                         "seconds",
-                                         "eval_seconds",
-                                         "samples_per_second",
-                                         "workers_lost",
-                                         "simulated_seconds_total",
-                                         "down_bytes_total",
-                                         "up_bytes_total",
-                                         "training_joules_total",
-                                         "link_joules_total",
-                                         "epsilon",
-                                         "sample_epsilon"};
-enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };
-
-typedef struct ClientFacts {
-    double samples, loss;
-    uint32_t times; // rounds in which it trained; 0: none
-} ClientFacts;
-
-// The last test of one model on the clients' own samples.
-typedef struct Evaluation {
-    char model[32];
-    json_int_t round;
-    json_t *accuracies; // owned
-    json_t *line;       // owned; the line about all clients
-} Evaluation;
-enum { MOST_EVALUATIONS = 4 };
+enum { MOST_CLIENTS = 2000 };
 
 typedef struct Reading {
-    json_t *rounds[ROUND_KEYS], *low, *high, *waits; // owned: arrays, one entry per round
-    json_t *metrics;                                 // owned, per round: {name: value} or null
-    json_t *staleness;                               // owned; NULL: none
-    double *losses;                                  // owned: losses of the round's clients
-    size_t loss_count, loss_capacity;
-    ClientFacts *clients; // owned, by number
-    size_t client_count;
-    Evaluation evaluations[MOST_EVALUATIONS];
-    int evaluation_count;
-    bool any_spread;
-    const PastRun *run; // borrowed
+    RunRounds rounds;
+    ClientRecords clients;
+    json_t *tests[CLIENT_MODELS]; // owned: the line about all clients, if it follows the last test of a model
     RunPrograms programs;
+    const PastRun *run; // borrowed
 } Reading;
 
-static json_t *real(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-// Lines ---------------------------------------------------------------------------------------------------------------
-
-static bool note_loss(Reading *reading, double loss) {
-    if (isnan(loss)) return true;
-    if (reading->loss_count == reading->loss_capacity) {
-        const size_t capacity = 2 * reading->loss_capacity + 64;
-        double *losses = realloc(reading->losses, capacity * sizeof *losses);
-        if (!losses) return false;
-        reading->losses = losses;
-        reading->loss_capacity = capacity;
-    }
-    reading->losses[reading->loss_count++] = loss;
-    return true;
-}
-
-static bool note_client(Reading *reading, const json_t *line) {
-    const json_int_t client = json_integer_value(json_object_get(line, "client"));
-    if (client < 0 || client >= 1000000) return true;
-    if ((size_t)client >= reading->client_count) {
-        const size_t count = (size_t)client + 1 + reading->client_count / 2;
-        ClientFacts *clients = realloc(reading->clients, count * sizeof *clients);
-        if (!clients) return false;
-        memset(clients + reading->client_count, 0, (count - reading->client_count) * sizeof *clients);
-        reading->clients = clients;
-        reading->client_count = count;
-    }
-    ClientFacts *of = &reading->clients[client];
-    of->samples = past_run_number(line, "samples");
-    of->loss = past_run_number(line, "loss");
-    of->times++;
-    return note_loss(reading, of->loss);
-}
-
-// Appends null in the place of what is no number.
-static bool append_number(json_t *array, json_t *value) {
-    return json_array_append_new(array, json_is_number(value) ? json_incref(value) : json_null()) == 0;
-}
-
-static bool note_round(Reading *reading, const json_t *line) {
-    const size_t count = reading->loss_count;
-    bool noted = true;
-    for (int k = 0; k < ROUND_KEYS; k++) {
-        noted &= append_number(reading->rounds[k], json_object_get(line, round_keys[k]));
-    }
-    json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
-    noted &= json_array_append_new(reading->metrics, metrics ? json_incref(metrics) : json_null()) == 0;
-    if (count > 1) qsort(reading->losses, count, sizeof *reading->losses, ascending_reals);
-    reading->any_spread |= count > 1;
-    noted &=
-        json_array_append_new(reading->low, real(count > 1 ? sorted_quantile(reading->losses, count, 0.1) : NAN)) == 0;
-    noted &=
-        json_array_append_new(reading->high, real(count > 1 ? sorted_quantile(reading->losses, count, 0.9) : NAN)) == 0;
-    reading->loss_count = 0;
-    json_t *waits = json_object_get(line, "barrier_wait_seconds"), *staleness = json_object_get(line, "staleness");
-    noted &= json_array_append_new(reading->waits, json_is_array(waits) ? json_incref(waits) : json_array()) == 0;
-    if (!json_is_array(staleness)) return noted;
-    json_decref(reading->staleness);
-    reading->staleness = json_incref(staleness);
-    return noted;
-}
-
-// Returns the evaluation of a line's model, emptied if the line's round is later. NULL: too many models, or no memory.
-static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
-    const char *model = json_string_value(json_object_get(line, "model"));
-    const json_int_t round = json_integer_value(json_object_get(line, "round"));
-    Evaluation *of = reading->evaluations;
-    int i = 0;
-    while (i < reading->evaluation_count && strcmp(of[i].model, model ? model : "") != 0)
-        i++;
-    if (i == MOST_EVALUATIONS) return NULL;
-    if (i == reading->evaluation_count) {
-        snprintf(of[i].model, sizeof of[i].model, "%s", model ? model : "");
-        reading->evaluation_count++;
-    }
-    if (!of[i].accuracies || of[i].round != round) {
-        json_decref(of[i].accuracies);
-        of[i].accuracies = json_array();
-        of[i].round = round;
-    }
-    return &of[i];
-}
-
-// If targets are numbers, clients have no accuracy.
-static bool note_client_test(Reading *reading, const json_t *line) {
-    const double accuracy = past_run_number(line, "accuracy");
-    Evaluation *of = isnan(accuracy) ? NULL : evaluation_of(reading, line);
-    return !of || json_array_append_new(of->accuracies, real(accuracy)) == 0;
-}
-
-// The line about all clients follows the lines of the clients. Tests of personal models in every round have no such
-// line.
+// Tests of personal models in every round have no line about all clients.
 static void note_client_tests(Reading *reading, json_t *line) {
-    const char *model = json_string_value(json_object_get(line, "model"));
-    for (int i = 0; i < reading->evaluation_count; i++) {
-        Evaluation *of = &reading->evaluations[i];
-        if (strcmp(of->model, model ? model : "") != 0 ||
-            of->round != json_integer_value(json_object_get(line, "round")))
-            continue;
-        json_decref(of->line);
-        of->line = json_incref(line);
-    }
+    const int model = client_records_model(&reading->clients, line);
+    if (model == CLIENT_MODELS) return;
+    json_decref(reading->tests[model]);
+    const bool is_last = reading->clients.last[model] == json_integer_value(json_object_get(line, "round"));
+    reading->tests[model] = is_last ? json_incref(line) : NULL;
 }
 
 static Status note_line(void *context, json_t *line, Error *err) {
     Reading *reading = context;
-    bool noted = programs_note(&reading->programs, reading->run, line);
-    if (metrics_is(line, "client")) noted &= note_client(reading, line);
-    if (metrics_is(line, "round")) noted &= note_round(reading, line);
-    if (metrics_is(line, "client_evaluation")) noted &= note_client_test(reading, line);
     if (metrics_is(line, "clients_evaluation")) note_client_tests(reading, line);
+    const bool noted = programs_note(&reading->programs, reading->run, line) &&
+                       run_rounds_note(&reading->rounds, line) && client_records_note(&reading->clients, line);
     return noted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
 }
 
-static bool reading_begin(Reading *reading, const PastRun *run) {
-    bool made = true;
-    *reading = (Reading){
-        .run = run, .low = json_array(), .high = json_array(), .waits = json_array(), .metrics = json_array()};
-    for (int k = 0; k < ROUND_KEYS; k++)
-        made &= (reading->rounds[k] = json_array()) != NULL;
-    return made && reading->low && reading->high && reading->waits && reading->metrics;
-}
-
 static void reading_free(Reading *reading) {
-    for (int k = 0; k < ROUND_KEYS; k++)
-        json_decref(reading->rounds[k]);
-    for (int i = 0; i < reading->evaluation_count; i++) {
-        json_decref(reading->evaluations[i].accuracies);
-        json_decref(reading->evaluations[i].line);
-    }
-    json_decref(reading->low);
-    json_decref(reading->high);
-    json_decref(reading->waits);
-    json_decref(reading->metrics);
-    json_decref(reading->staleness);
+    for (int model = 0; model < CLIENT_MODELS; model++)
+        json_decref(reading->tests[model]);
+    run_rounds_free(&reading->rounds);
     programs_free(&reading->programs);
-    free(reading->losses);
-    free(reading->clients);
+    free(reading->clients.all);
 }
 
 // As JSON -------------------------------------------------------------------------------------------------------------
 
-// Returns every N-th entry and the last one, at most `most` of them. NULL: no memory.
-static json_t *thinned(json_t *array, size_t most) {
-    const size_t count = json_array_size(array), every = (count + most - 1) / (most ? most : 1);
-    if (count <= most) return json_incref(array);
-    json_t *left = json_array();
-    for (size_t i = 0; i < count && left; i++) {
-        if (i % every != every - 1 && i + 1 < count) continue;
-        if (json_array_append(left, json_array_get(array, i)) == 0) continue;
-        json_decref(left);
-        left = NULL;
-    }
-    return left;
+static bool has_trained(const ClientRecord *of) {
+    return of->trained > 0 && !isnan(of->loss);
 }
 
-static bool has_number(const json_t *array) {
-    for (size_t i = 0; i < json_array_size(array); i++)
-        if (json_is_number(json_array_get(array, i))) return true;
-    return false;
-}
-
-// One array per metric that the last test has, under the key that a figure has: "test_metrics.recall".
-static void put_round_metrics(JsonObject *rounds, json_t *metrics) {
-    const char *name;
-    json_t *ignored, *last = NULL;
-    for (size_t i = 0; i < json_array_size(metrics); i++)
-        if (json_is_object(json_array_get(metrics, i))) last = json_array_get(metrics, i);
-    json_object_foreach(last, name, ignored) {
-        json_t *values = json_array(), *few;
-        for (size_t i = 0; i < json_array_size(metrics) && values; i++)
-            append_number(values, json_object_get(json_array_get(metrics, i), name));
-        char key[METRIC_NAME_BYTES + 16];
-        RunFigure figure = {.kind = FIGURE_METRIC};
-        snprintf(figure.metric, sizeof figure.metric, "%s", name);
-        run_figure_key(key, &figure);
-        few = values ? thinned(values, MOST_ROUNDS) : NULL;
-        json_decref(values);
-        put_value(rounds, key, few);
-    }
-}
-
-static void put_rounds(JsonObject *details, const Reading *reading) {
-    JsonObject rounds, spread;
-    json_begin(&rounds);
-    for (int k = 0; k < ROUND_KEYS; k++) {
-        const bool always =
-            k == 0 || strcmp(round_keys[k], "seconds") == 0 || strcmp(round_keys[k], "eval_seconds") == 0;
-        if (always || has_number(reading->rounds[k]))
-            put_value(&rounds, round_keys[k], thinned(reading->rounds[k], MOST_ROUNDS));
-    }
-    put_round_metrics(&rounds, reading->metrics);
-    put_object(details, "rounds", &rounds);
-    put_value(details, "waits", thinned(reading->waits, MOST_ROUNDS));
-    if (reading->staleness) put_value(details, "staleness", json_incref(reading->staleness));
-    if (!reading->any_spread) return;
-    json_begin(&spread);
-    put_value(&spread, "low", thinned(reading->low, MOST_ROUNDS));
-    put_value(&spread, "high", thinned(reading->high, MOST_ROUNDS));
-    put_object(details, "loss_spread", &spread);
-}
-
-static void put_clients(JsonObject *details, const Reading *reading) {
-    JsonObject clients, columns[4];
+// If there are many clients, every N-th is written.
+static void put_clients(JsonObject *details, const ClientRecords *records) {
     static const char *const keys[] = {"client", "samples", "loss", "times"};
+    JsonObject clients, columns[4];
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += has_trained(&records->all[i]);
     for (int c = 0; c < 4; c++)
         json_begin_array(&columns[c]);
-    for (size_t i = 0; i < reading->client_count; i++) {
-        const ClientFacts *of = &reading->clients[i];
-        if (of->times == 0 || isnan(of->loss)) continue;
+    for (size_t i = 0; i < records->count; i++) {
+        const ClientRecord *of = &records->all[i];
+        if (!has_trained(of) || at++ % (count / (MOST_CLIENTS + 1) + 1) != 0) continue;
         put_whole(&columns[0], NULL, (int64_t)i);
         put_real(&columns[1], NULL, of->samples);
         put_real(&columns[2], NULL, of->loss);
-        put_whole(&columns[3], NULL, of->times);
+        put_whole(&columns[3], NULL, of->trained);
     }
     json_begin(&clients);
-    for (int c = 0; c < 4; c++) {
-        put_value(&clients, keys[c], columns[c].status == STATUS_OK ? thinned(columns[c].root, MOST_CLIENTS) : NULL);
-        json_drop(&columns[c]);
-    }
+    for (int c = 0; c < 4; c++)
+        put_object(&clients, keys[c], &columns[c]);
     put_object(details, "clients", &clients);
+}
+
+// If targets are numbers, clients have no accuracy.
+static bool has_accuracy(const ClientRecords *records, size_t client, int model) {
+    return client_records_tested(records, client, model) && !isnan(records->all[client].tests[model].accuracy);
+}
+
+static void put_accuracies(JsonObject *model_of, const ClientRecords *records, int model) {
+    JsonObject accuracies;
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += has_accuracy(records, i, model);
+    json_begin_array(&accuracies);
+    for (size_t i = 0; i < records->count; i++)
+        if (has_accuracy(records, i, model) && at++ % (count / (MOST_CLIENTS + 1) + 1) == 0)
+            put_real(&accuracies, NULL, records->all[i].tests[model].accuracy);
+    put_object(model_of, "accuracies", &accuracies);
 }
 
 static void put_fairness(JsonObject *details, const Reading *reading) {
@@ -308,16 +101,16 @@ static void put_fairness(JsonObject *details, const Reading *reading) {
                    {"jain", "accuracy_jain"}};
     JsonObject all;
     json_begin_array(&all);
-    for (int i = 0; i < reading->evaluation_count; i++) {
-        const Evaluation *of = &reading->evaluations[i];
+    for (int model = 0; model < reading->clients.model_count; model++) {
+        const json_t *line = reading->tests[model];
         JsonObject told;
-        if (!of->line) continue;
+        if (!json_object_get(line, "accuracy_mean")) continue;
         json_begin(&told);
-        put_readable(&told, "model", of->model);
-        put_whole(&told, "round", of->round);
+        put_readable(&told, "model", reading->clients.models[model]);
+        put_whole(&told, "round", reading->clients.last[model]);
         for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
-            put_real(&told, figures[f].key, past_run_number(of->line, figures[f].from));
-        put_value(&told, "accuracies", thinned(of->accuracies, MOST_CLIENTS));
+            put_real(&told, figures[f].key, past_run_number(line, figures[f].from));
+        put_accuracies(&told, &reading->clients, model);
         put_object(&all, NULL, &told);
     }
     put_object(details, "fairness", &all);
@@ -373,8 +166,8 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     put_text(details, "figure", figure);
     put_flag(details, "lower_is_better", run->figure.falls);
     if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
-    put_rounds(details, reading);
-    put_clients(details, reading);
+    run_rounds_put(details, &reading->rounds);
+    put_clients(details, &reading->clients);
     put_fairness(details, reading);
     put_confusion(details, run);
     programs_put(details, &reading->programs, run);
@@ -384,15 +177,10 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
 Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err) {
     static const char *const types[] = {"client",        "round", "client_evaluation", "clients_evaluation",
                                         "trainer_fault", NULL};
-    Reading reading;
-    const bool begun = reading_begin(&reading, run);
+    Reading reading = {.run = run};
     *details = (JsonObject){0};
-    int fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const Folder folder = {.fd = fd, .path = run->path};
-    Status status = begun ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
-    if (status == STATUS_OK && fd < 0) status = fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run->path);
-    if (status == STATUS_OK) status = metrics_visit(&folder, types, note_line, &reading, err);
-    if (fd >= 0) close(fd);
+    Status status = run_rounds_begin(&reading.rounds) ? metrics_visit_run(run->path, types, note_line, &reading, err)
+                                                      : fail(err, STATUS_OS, "no memory for the report");
     if (status == STATUS_OK) {
         make_details(details, &reading, run, group);
         status = json_check(details, "the report", err);

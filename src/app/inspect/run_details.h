@@ -2,9 +2,7 @@
 // (page/report.js).
 //
 //   {"path": "runs/a", "state": "finished", "group": "alpha 0.1", "target": 0.8,
-//    "rounds": {"round": [1, 2], "train_loss": [...], ...},               thinned to at most 500
-//    "loss_spread": {"low": [...], "high": [...]},                        the clients' losses, 10th and 90th percentile
-//    "waits": [[rank 0, rank 1], ...], "staleness": [...],
+//    "rounds": {...}, "waits": [...], "staleness": [...],                  app/inspect/run_rounds.h
 //    "clients": {"client": [...], "samples": [...], "loss": [...], "times": [...]},
 //    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ...,
 //                  "accuracies": [...]}],

@@ -5,14 +5,14 @@
 
 const AXES = {
   round: { title: "round", of: (run) => run.rounds.round },
-  seconds: { title: "seconds of training and tests", of: (run) => sums(run.rounds.seconds.map((value, i) => value + (run.rounds.eval_seconds[i] || 0))) },
+  seconds: { title: "seconds of training and tests", of: (run) => run.rounds.seconds_total },
   simulated: { title: "simulated seconds", of: (run) => run.rounds.simulated_seconds_total },
   joules: { title: "simulated joules", of: (run) => run.rounds.training_joules_total?.map((value, i) => value + run.rounds.link_joules_total[i]) },
   megabytes: { title: "MB sent, both ways", of: (run) => run.rounds.up_bytes_total?.map((value, i) => (value + run.rounds.down_bytes_total[i]) / 1e6) },
 };
 let axis = "round";
-const sums = (values) => { let sum = 0; return values.map((value) => (sum += value || 0)); };
 
+data.runs.forEach(({ rounds }) => ["round", "seconds", "eval_seconds"].forEach((key) => { rounds[key] ??= []; }));
 const groups = new Map();
 for (const run of data.runs) {
   if (!groups.has(run.group)) groups.set(run.group, []);
@@ -123,7 +123,7 @@ const lossConfig = (colours) => {
   } else {
     const [run] = data.runs, xs = AXES[axis].of(run), of = (key) => (run.rounds[key] || []).map((y, i) => ({ x: xs[i], y })).filter((p) => p.y != null);
     datasets = [line("training", of("train_loss"), colours, 0), line("test", of("test_loss"), colours, 1), line("personal", of("personal_loss"), colours, 2), line("validation", of("validation_loss"), colours, 3)].filter((set) => set.data.length);
-    const spreads = run.loss_spread?.low.map((low, i) => ({ x: xs[i], low, high: run.loss_spread.high[i] })).filter((p) => p.low != null) || [];
+    const spreads = (run.rounds.loss_low || []).map((low, i) => ({ x: xs[i], low, high: run.rounds.loss_high[i] })).filter((p) => p.low != null);
     if (spreads.length) datasets.push(...band("clients", spreads, colours, 0));
   }
   addTarget(datasets, "test_loss", 1, colours);
@@ -132,8 +132,8 @@ const lossConfig = (colours) => {
 const lossRows = () => {
   if (data.runs.length > 1) return curveRows("test_loss");
   const [run] = data.runs, xs = AXES[axis].of(run);
-  return [["round", AXES[axis].title, "training", "test", "personal", "clients, 10 %", "clients, 90 %"],
-          ...run.rounds.round.map((round, i) => [round, xs[i], run.rounds.train_loss?.[i], run.rounds.test_loss?.[i], run.rounds.personal_loss?.[i], run.loss_spread?.low[i], run.loss_spread?.high[i]])];
+  return [["round", AXES[axis].title, "training", "test", "personal", "validation", "clients, 10 %", "clients, 90 %"],
+          ...run.rounds.round.map((round, i) => [round, xs[i], run.rounds.train_loss?.[i], run.rounds.test_loss?.[i], run.rounds.personal_loss?.[i], run.rounds.validation_loss?.[i], run.rounds.loss_low?.[i], run.rounds.loss_high?.[i]])];
 };
 
 // One run -------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ const showCurves = () => {
   const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => (FIGURES[key].metric || run.figure === key) && run.rounds[key]?.some((value) => value != null)))
     .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, FIGURES[key].metric ? null : key)));
   const loss = new ChartFigure(parent, "loss", data.runs.length > 1 ? "Loss on the test samples" : "Loss", false,
-    data.runs.length > 1 ? note : data.runs[0].loss_spread ? "Band: the clients' losses in training, from the 10th to the 90th percentile." : null, lossConfig, lossRows);
+    data.runs.length > 1 ? note : data.runs[0].rounds.loss_low ? "Band: the clients' losses in training, from the 10th to the 90th percentile." : null, lossConfig, lossRows);
   const all = [...about, loss];
   const possible = Object.keys(AXES).filter((key) => data.runs.every((run) => AXES[key].of(run)?.some((value) => value != null)));
   const buttons = [];

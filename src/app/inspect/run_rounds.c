@@ -1,0 +1,152 @@
+#include "run_rounds.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/inspect/past_run.h"
+#include "base/sorting.h"
+#include "io/metrics.h"
+
+enum { MOST_ROUNDS = 500 };
+
+bool run_rounds_begin(RunRounds *rounds) {
+    *rounds = (RunRounds){.lists = json_object(), .waits = json_array()};
+    return rounds->lists && rounds->waits;
+}
+
+void run_rounds_free(RunRounds *rounds) {
+    json_decref(rounds->lists);
+    json_decref(rounds->waits);
+    json_decref(rounds->staleness);
+    free(rounds->losses);
+}
+
+// Lines ---------------------------------------------------------------------------------------------------------------
+
+static bool note_loss(RunRounds *rounds, double loss) {
+    if (isnan(loss)) return true;
+    if (rounds->loss_count == rounds->loss_capacity) {
+        const size_t capacity = 2 * rounds->loss_capacity + 64;
+        double *losses = realloc(rounds->losses, capacity * sizeof *losses);
+        if (!losses) return false;
+        rounds->losses = losses;
+        rounds->loss_capacity = capacity;
+    }
+    rounds->losses[rounds->loss_count++] = loss;
+    return true;
+}
+
+// Adds the round's entry to the list of the key, if the value is a number. Consumes the value.
+static bool note_value(RunRounds *rounds, const char *key, json_t *value) {
+    if (!json_is_number(value)) {
+        json_decref(value);
+        return true;
+    }
+    json_t *list = json_object_get(rounds->lists, key);
+    if (!list && json_object_set_new(rounds->lists, key, json_array()) == 0) list = json_object_get(rounds->lists, key);
+    while (json_array_size(list) < rounds->count && json_array_append_new(list, json_null()) == 0)
+        continue;
+    return json_array_append_new(list, value) == 0;
+}
+
+// Adds what is computed here: the seconds so far, and the spread of the clients' losses.
+static bool note_computed(RunRounds *rounds, const json_t *line) {
+    const double seconds = past_run_number(line, "seconds"), tests = past_run_number(line, "eval_seconds");
+    const size_t count = rounds->loss_count;
+    rounds->seconds += (isnan(seconds) ? 0 : seconds) + (isnan(tests) ? 0 : tests);
+    rounds->loss_count = 0;
+    const bool noted = note_value(rounds, "seconds_total", json_real(rounds->seconds));
+    if (count < 2) return noted;
+    qsort(rounds->losses, count, sizeof *rounds->losses, ascending_reals);
+    return noted && note_value(rounds, "loss_low", json_real(sorted_quantile(rounds->losses, count, 0.1))) &&
+           note_value(rounds, "loss_high", json_real(sorted_quantile(rounds->losses, count, 0.9)));
+}
+
+static bool note_round(RunRounds *rounds, const json_t *line) {
+    static const char *const keys[] = {"round",
+                                       "train_loss",
+                                       "seconds",
+                                       "eval_seconds",
+                                       "simulated_seconds_total",
+                                       "down_bytes_total",
+                                       "up_bytes_total",
+                                       "training_joules_total",
+                                       "link_joules_total",
+                                       "epsilon",
+                                       "sample_epsilon"};
+    const char *name, *metrics = figure_facts[FIGURE_METRIC].key;
+    json_t *value, *waits = json_object_get(line, "barrier_wait_seconds"), *stale = json_object_get(line, "staleness");
+    bool noted = note_computed(rounds, line);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        noted &= note_value(rounds, keys[k], json_incref(json_object_get(line, keys[k])));
+    for (int kind = 0; kind < FIGURE_METRIC; kind++)
+        noted &= note_value(rounds, figure_facts[kind].key, json_incref(json_object_get(line, figure_facts[kind].key)));
+    json_object_foreach(json_object_get(line, metrics), name, value) {
+        char key[METRIC_NAME_BYTES + 16];
+        snprintf(key, sizeof key, "%s.%s", metrics, name);
+        noted &= note_value(rounds, key, json_incref(value));
+    }
+    noted &= json_array_append_new(rounds->waits, json_is_array(waits) ? json_incref(waits) : json_array()) == 0;
+    rounds->count++;
+    if (!json_is_array(stale)) return noted;
+    json_decref(rounds->staleness);
+    rounds->staleness = json_incref(stale);
+    return noted;
+}
+
+bool run_rounds_note(RunRounds *rounds, const json_t *line) {
+    if (metrics_is(line, "client")) return note_loss(rounds, past_run_number(line, "loss"));
+    return !metrics_is(line, "round") || note_round(rounds, line);
+}
+
+// Lists ---------------------------------------------------------------------------------------------------------------
+
+static bool is_tested(const RunRounds *rounds, size_t round) {
+    return json_is_number(json_array_get(json_object_get(rounds->lists, "eval_seconds"), round));
+}
+
+// Returns which rounds are written, malloc'ed; NULL: no memory. Tests are kept before other rounds, which have only the
+// loss in training: a rare test would else be lost wherever it is between two rounds that are kept.
+static bool *choose(const RunRounds *rounds) {
+    bool *chosen = calloc(rounds->count + 1, sizeof *chosen);
+    size_t tests = 0, at[2] = {0};
+    for (size_t i = 0; i < rounds->count; i++)
+        tests += is_tested(rounds, i);
+    const size_t others = rounds->count - tests;
+    const size_t room = MOST_ROUNDS - (others < MOST_ROUNDS / 2 ? others : MOST_ROUNDS / 2); // for tests
+    const size_t left = MOST_ROUNDS - (tests < room ? tests : room);
+    const size_t every[2] = {others / (left + 1) + 1, tests / (room + 1) + 1};
+    for (size_t i = 0; i < rounds->count && chosen; i++) {
+        const bool tested = is_tested(rounds, i);
+        chosen[i] = ++at[tested] % every[tested] == 0 || i + 1 == rounds->count;
+    }
+    return chosen;
+}
+
+// Returns the chosen entries of a list; NULL: no memory.
+static json_t *thinned(const json_t *list, const bool *chosen, size_t count) {
+    json_t *left = json_array();
+    for (size_t i = 0; i < count && left; i++) {
+        json_t *value = json_array_get(list, i);
+        if (!chosen[i] || json_array_append_new(left, value ? json_incref(value) : json_null()) == 0) continue;
+        json_decref(left);
+        left = NULL;
+    }
+    return left;
+}
+
+void run_rounds_put(JsonObject *details, const RunRounds *rounds) {
+    bool *chosen = choose(rounds);
+    const char *key;
+    json_t *list;
+    JsonObject lists;
+    json_begin(&lists);
+    json_object_foreach(rounds->lists, key, list)
+        put_value(&lists, key, chosen ? thinned(list, chosen, rounds->count) : NULL);
+    put_object(details, "rounds", &lists);
+    put_value(details, "waits", chosen ? thinned(rounds->waits, chosen, rounds->count) : NULL);
+    if (rounds->staleness) put_value(details, "staleness", json_incref(rounds->staleness));
+    free(chosen);
+}
