@@ -7,8 +7,6 @@
 #include "base/sorting.h"
 #include "datasets/dataset.h"
 
-enum { ENTROPY, HELLINGER, EMD, JENSEN_SHANNON, CLASSES };
-
 const char *const partition_measures[PARTITION_MEASURES] = {"entropy", "hellinger", "emd", "jensen_shannon", "classes"};
 
 void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes) {
@@ -30,19 +28,19 @@ static void measure(double values[PARTITION_MEASURES], const double *p, const do
     memset(values, 0, PARTITION_MEASURES * sizeof *values);
     for (uint32_t c = 0; c < classes; c++) {
         const double root = sqrt(p[c]) - sqrt(q[c]), middle = (p[c] + q[c]) / 2;
-        values[ENTROPY] -= surprise(p[c], 1);
-        values[HELLINGER] += root * root / 2;
-        values[EMD] += fabs(p[c] - q[c]);
-        values[JENSEN_SHANNON] += (surprise(p[c], middle) + surprise(q[c], middle)) / 2 / log(2);
-        values[CLASSES] += p[c] > 0;
+        values[MEASURE_ENTROPY] -= surprise(p[c], 1);
+        values[MEASURE_HELLINGER] += root * root / 2;
+        values[MEASURE_EMD] += fabs(p[c] - q[c]);
+        values[MEASURE_JENSEN_SHANNON] += (surprise(p[c], middle) + surprise(q[c], middle)) / 2 / log(2);
+        values[MEASURE_CLASSES] += p[c] > 0;
     }
-    values[ENTROPY] = classes > 1 ? values[ENTROPY] / log(classes) : 0;
-    values[HELLINGER] = sqrt(values[HELLINGER]);
+    values[MEASURE_ENTROPY] = classes > 1 ? values[MEASURE_ENTROPY] / log(classes) : 0;
+    values[MEASURE_HELLINGER] = sqrt(values[MEASURE_HELLINGER]);
 }
 
 // Says which value differs more from the other clients: the lower one for entropy and classes, otherwise the greater.
 static bool is_worse(int kind, double value, double worst) {
-    return kind == ENTROPY || kind == CLASSES ? value < worst : value > worst;
+    return kind == MEASURE_ENTROPY || kind == MEASURE_CLASSES ? value < worst : value > worst;
 }
 
 // Sorts sizes (clients) in place.

@@ -22,7 +22,14 @@ typedef struct ClientMean {
     double mean, weighted, worst;
 } ClientMean;
 
-enum { PARTITION_MEASURES = 5 };
+enum {
+    MEASURE_ENTROPY,
+    MEASURE_HELLINGER,
+    MEASURE_EMD,
+    MEASURE_JENSEN_SHANNON,
+    MEASURE_CLASSES,
+    PARTITION_MEASURES
+};
 
 typedef struct PartitionStats {
     uint32_t samples;               // assigned to clients

@@ -18,30 +18,16 @@ enum { MOST_ROWS = 120 };
 // Sizes over all clients. distance: half the sum of the absolute differences between a client's class shares and those
 // of all clients.
 static void put_distribution(JsonObject *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
-    double all[MOST_CLASSES] = {0}, samples = 0, distinct = 0, distance = 0, smallest = INFINITY, largest = 0, had = 0;
-    for (size_t i = 0; i < (size_t)clients * count; i++) {
-        all[i % count] += counts[i];
-        samples += counts[i];
+    PartitionStats stats;
+    Error ignored;
+    if (partition_statistics(&stats, counts, clients, count, &ignored) != STATUS_OK) {
+        put_value(classes, "smallest", NULL);
+        return;
     }
-    for (uint32_t client = 0; client < clients; client++) {
-        const uint32_t *row = counts + (size_t)client * count;
-        double size = 0, apart = 0;
-        for (uint32_t c = 0; c < count; c++)
-            size += row[c];
-        smallest = fmin(smallest, size);
-        largest = fmax(largest, size);
-        if (size == 0) continue;
-        had++;
-        for (uint32_t c = 0; c < count; c++) {
-            distinct += row[c] > 0;
-            apart += fabs(row[c] / size - all[c] / samples) / 2;
-        }
-        distance += apart;
-    }
-    put_real(classes, "smallest", smallest);
-    put_real(classes, "largest", largest);
-    put_real(classes, "distinct", distinct / had);
-    put_real(classes, "distance", distance / had);
+    put_whole(classes, "smallest", stats.smallest);
+    put_whole(classes, "largest", stats.largest);
+    put_real(classes, "distinct", stats.measures[MEASURE_CLASSES].mean);
+    put_real(classes, "distance", stats.measures[MEASURE_EMD].mean / 2);
 }
 
 static void put_classes(JsonObject *of, const RunMemory *memory) {
