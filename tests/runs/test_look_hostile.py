@@ -37,9 +37,21 @@ class Names(Look):
     def test_json_has_numbers_where_a_value_is_one(self):
         values = {"0.5": 0.5, "1e-05": 1e-05, "12": 12, "9223372036854775808": "9223372036854775808", "012": "012", "1.": "1.", "5e": "5e", "true": True, "nan": "nan"}
         for value in values:
-            self.write_run("typed/" + value, [0.5])
-        told = subprocess.run([SOUNDER, "runs", *values, "--format", "json"], cwd=self.path("typed"), text=True, capture_output=True, timeout=DEADLINE).stdout
-        self.assertEqual(sorted(map(repr, (row["run"] for row in json.loads(told)))), sorted(map(repr, values.values())))
+            self.write_run("typed/" + value, [0.5], data=f'"{value}"')
+        told = json.loads(subprocess.run([SOUNDER, "runs", *values, "--format", "json"], cwd=self.path("typed"), text=True, capture_output=True, timeout=DEADLINE).stdout)
+        self.assertEqual(sorted(map(repr, (row["data"] for row in told))), sorted(map(repr, values.values())))
+        self.assertEqual({row["run"] for row in told}, set(values))  # the name of a folder stays one
+
+    def test_names_of_metrics_are_no_markup_and_command_no_terminal(self):
+        metric = "\x1b[31mx,|<b>\n"
+        self.write_record("run", [{"type": "start"}, {"type": "round", "round": 1, "test_metrics": {metric: 0.5}}])
+        for form in ("text", "csv", "md", "latex", "json"):
+            told = self.sounder("runs", "run", "--format", form)
+            self.assertIsNone(re.search(r"[\x00-\x09\x0b-\x1f\x7f]", told), form)
+            if form == "csv":
+                self.assertEqual(len({len(row) for row in csv.reader(io.StringIO(told))}), 1)
+            if form == "md":
+                self.assertIn(r"| ?\[31mx,\|&lt;b\>? |", told.splitlines()[0])
 
     def test_json_has_the_names_as_they_are_but_for_bad_utf8(self):
         told = {row["run"] for row in json.loads(self.runs("json"))}

@@ -34,7 +34,7 @@ Status by_options_read(ByOptions *by, const char *text, Error *err) {
 
 void by_options_add_columns(ByOptions *by, Table *table) {
     for (int i = 0; i < by->count; i++)
-        by->columns[i] = table_add_column(table, by->all[i]->name, by->all[i]->name, -1);
+        by->columns[i] = table_add_values(table, by->all[i]->name);
 }
 
 void by_options_put(Table *table, const ByOptions *by, const PastRun *run) {

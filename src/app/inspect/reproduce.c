@@ -150,7 +150,7 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
 static Status print_figures(const Job *jobs, const Published *published, const LookOptions *options, Error *err) {
     Table table = {0};
     for (size_t i = 0; i < published->over_count; i++)
-        table_add_column(&table, published->over[i]->name, published->over[i]->name, -1);
+        table_add_values(&table, published->over[i]->name);
     const int decimals = published->measure == MEASURE_LOSS ? 5 : 2;
     const size_t theirs = table_add_column(&table, "published", "published", decimals);
     const size_t own = table_add_column(&table, "ours", "ours", decimals);

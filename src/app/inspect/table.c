@@ -23,9 +23,15 @@ size_t table_add_column(Table *table, const char *title, const char *key, int de
     table->columns = columns;
     Column *column = &columns[table->column_count];
     *column = (Column){.decimals = decimals, .is_text = decimals < 0};
-    snprintf(column->title, sizeof column->title, "%s", title);
-    snprintf(column->key, sizeof column->key, "%s", key);
+    disarm_text(text_cut(column->title, sizeof column->title, title));
+    disarm_text(text_cut(column->key, sizeof column->key, key));
     return table->column_count++;
+}
+
+size_t table_add_values(Table *table, const char *name) {
+    const size_t column = table_add_column(table, name, name, -1);
+    if (!table->no_memory) table->columns[column].is_value = true;
+    return column;
 }
 
 void table_add_row(Table *table) {
@@ -227,8 +233,13 @@ static void print_quoted(FILE *file, const char *text) {
 static void print_csv(FILE *file, const Table *table) {
     char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
-        fprintf(file, "%s%s", c ? "," : "", table->columns[c].key);
-        if (table_has_spread(table, c)) fprintf(file, ",%s_std", table->columns[c].key);
+        char key[COLUMN_NAME_BYTES + 8];
+        snprintf(key, sizeof key, "%s_std", table->columns[c].key);
+        fputs(c ? "," : "", file);
+        print_quoted(file, table->columns[c].key);
+        if (!table_has_spread(table, c)) continue;
+        putc(',', file);
+        print_quoted(file, key);
     }
     for (size_t row = 0; row < table->row_count; row++) {
         for (size_t c = 0; c < table->column_count; c++) {
@@ -261,9 +272,11 @@ static void print_marked(FILE *file, const char *text) {
 
 static void print_markdown(FILE *file, const Table *table) {
     char text[TABLE_CELL_BYTES];
-    for (size_t c = 0; c < table->column_count; c++)
-        fprintf(file, "| %s ", table->columns[c].title);
-    fputs("|\n", file);
+    for (size_t c = 0; c < table->column_count; c++) {
+        fputs(c ? " | " : "| ", file);
+        print_marked(file, table->columns[c].title);
+    }
+    fputs(" |\n", file);
     for (size_t c = 0; c < table->column_count; c++)
         fputs(table->columns[c].is_text ? "|---" : "|---:", file);
     for (size_t row = 0; row < table->row_count; row++) {

@@ -7,9 +7,9 @@
 //   TRY(table_print(stdout, &table, TABLE_TEXT, err));    // cells never set are empty; reports lack of memory
 //   table_free(&table);
 //
-// Texts may come from other users' folders: bytes that are not UTF-8 become U+FFFD, control characters '?' (JSON
-// escapes them), and each format escapes its markup. In CSV, a text that a spreadsheet would evaluate (= + - @) gets a
-// ' in front.
+// Texts, titles and keys may come from other users' folders: bytes of a text that are not UTF-8 become U+FFFD, control
+// characters '?' (JSON escapes those of a text), and each format escapes its markup. In CSV, a text that a spreadsheet
+// would evaluate (= + - @) gets a ' in front.
 #ifndef SOUNDER_APP_INSPECT_TABLE_H
 #define SOUNDER_APP_INSPECT_TABLE_H
 
@@ -36,6 +36,7 @@ typedef struct Column {
     char key[COLUMN_NAME_BYTES];   // for programs; unique in its table
     int decimals;                  // decimals of numbers
     bool is_text;                  // left-aligned, and cut if the terminal is narrow
+    bool is_value;                 // its texts are an option's values
     bool steady;                   // people do not see "± 0": the value hardly ever differs between runs
 } Column;
 
@@ -49,6 +50,11 @@ typedef struct Table {
 
 // Add all columns before the first row. decimals -1 makes a column of texts. Returns its number.
 size_t table_add_column(Table *table, const char *title, const char *key, int decimals);
+
+// Adds a column of texts that are values of an option, whose name is title and key: JSON has a number or a truth value
+// where a text is one.
+size_t table_add_values(Table *table, const char *name);
+
 void table_add_row(Table *table);
 
 void table_put_text(Table *table, size_t column, const char *text); // copied

@@ -1,5 +1,4 @@
 // Part of table.h: writes a table as a JSON array of objects, in which numbers are numbers.
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,41 +6,15 @@
 #include "app/inspect/table.h"
 #include "io/json.h"
 
-// Whether JSON would accept the text as a number: -12, 0.5, 1e-05, but not 012, .5 or 1.
-static bool is_number(const char *text) {
-    static const char digits[] = "0123456789";
-    text += *text == '-';
-    const size_t whole = strspn(text, digits);
-    if (whole == 0 || (*text == '0' && whole > 1)) return false;
-    text += whole;
-    if (*text == '.') {
-        const size_t fraction = strspn(text + 1, digits);
-        if (fraction == 0) return false;
-        text += 1 + fraction;
-    }
-    if (*text == 'e' || *text == 'E') {
-        text += 1 + (text[1] == '-' || text[1] == '+');
-        const size_t exponent = strspn(text, digits);
-        if (exponent == 0) return false;
-        text += exponent;
-    }
-    return !*text;
-}
-
-// Converts a text that is a number or a truth value, if it fits.
-static void put_text_cell(JsonObject *row, const char *key, const char *text) {
-    const bool is_real = strpbrk(text, ".eE") != NULL;
-    errno = 0;
-    const long long whole = strtoll(text, NULL, 10);
-    const bool fits = is_real ? isfinite(strtod(text, NULL)) : errno == 0;
-    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-        put_flag(row, key, *text == 't');
-    else if (!is_number(text) || !fits)
-        put_text(row, key, text);
-    else if (is_real)
-        put_real(row, key, strtod(text, NULL));
+// An option's value that is a number or a truth value in JSON becomes one, if it fits.
+static void put_text_cell(JsonObject *row, const Cell *cell, const Column *column) {
+    const bool may_convert = column->is_value && !strpbrk(cell->text, " \t\r\n");
+    json_t *value = may_convert ? json_loads(cell->text, JSON_DECODE_ANY, NULL) : NULL;
+    if (json_is_number(value) || json_is_boolean(value))
+        put_value(row, column->key, json_incref(value));
     else
-        put_whole(row, key, whole);
+        put_text(row, column->key, cell->text);
+    json_decref(value);
 }
 
 static void put_cell(JsonObject *row, const Cell *cell, const Column *column) {
@@ -49,7 +22,7 @@ static void put_cell(JsonObject *row, const Cell *cell, const Column *column) {
     if (cell->kind == CELL_EMPTY)
         put_null(row, column->key);
     else if (cell->kind == CELL_TEXT)
-        put_text_cell(row, column->key, cell->text);
+        put_text_cell(row, cell, column);
     else if (is_whole)
         put_whole(row, column->key, (int64_t)cell->number);
     else
@@ -58,8 +31,6 @@ static void put_cell(JsonObject *row, const Cell *cell, const Column *column) {
 
 Status table_print_json(FILE *file, const Table *table, Error *err) {
     JsonObject rows;
-    char *text;
-    size_t bytes;
     json_begin_array(&rows);
     for (size_t r = 0; r < table->row_count; r++) {
         JsonObject row;
@@ -74,8 +45,5 @@ Status table_print_json(FILE *file, const Table *table, Error *err) {
         }
         put_object(&rows, NULL, &row);
     }
-    TRY(json_text(&text, &bytes, &rows, JSON_INDENT(1) | JSON_REAL_PRECISION(10), "the table", err));
-    fprintf(file, "%s\n", text);
-    free(text);
-    return STATUS_OK;
+    return json_print(file, &rows, JSON_INDENT(1) | JSON_REAL_PRECISION(10), "the table", err);
 }
