@@ -97,13 +97,13 @@ static bool names_rounds(const char *show) {
 static Status fill_means(Table *table, const PastRuns *runs, size_t finished, ByOptions *by, const char *show,
                          Error *err) {
     RunColumns columns;
-    char shown[OPTION_TEXT_BYTES + 8] = "rounds,";
+    char shown[OPTION_TEXT_BYTES + 8];
     by_options_add_columns(by, table);
     const size_t number = table_add_column(table, "n", "runs", 0);
-    const bool mixes = !by_options_have(by, option_find("rounds")) && !names_rounds(show) &&
+    const bool mixes = *show && !by_options_have(by, option_find("rounds")) && !names_rounds(show) &&
                        past_runs_differ(runs->all, finished, option_find("rounds"));
-    if (*show && mixes) snprintf(shown, sizeof shown, "rounds,%s", show);
-    TRY(run_columns_add(&columns, table, runs, *show && mixes ? shown : show, err));
+    snprintf(shown, sizeof shown, "%s%s", mixes ? "rounds," : "", show);
+    TRY(run_columns_add(&columns, table, runs, shown, err));
     const size_t reached = table_add_column(table, "reached it", "reached_target", 0);
     for (size_t first = 0, next; first < finished; first = next) {
         for (next = first + 1; next < finished && by_options_compare(&runs->all[first], &runs->all[next], by) == 0;)
@@ -154,16 +154,14 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
     Table table = {0};
     Status status = STATUS_OK;
-    if (options.clients) {
-        status = list_clients(&table, &runs, &options, err);
-        if (status == STATUS_OK) status = table_print(stdout, &table, (TableFormat)options.format, err);
-    } else if (options.against[0]) {
+    if (options.against[0] && !options.clients) {
         const Against asked = {options.against, options.by, options.show};
         status = against_print(&runs, &asked, (TableFormat)options.format, err);
-    } else if (options.by[0]) {
+    } else if (options.by[0] && !options.clients) {
         status = runs_print_means(&runs, options.by, options.show, (TableFormat)options.format, err);
     } else {
-        status = runs_table_list(&table, &runs, options.show, err);
+        status = options.clients ? list_clients(&table, &runs, &options, err)
+                                 : runs_table_list(&table, &runs, options.show, err);
         if (status == STATUS_OK) status = table_print(stdout, &table, (TableFormat)options.format, err);
     }
     table_free(&table);
