@@ -166,6 +166,11 @@ class Sweep(RunCase):
                    "--search", "halving", "--out", "s")
         self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.1")], [1, 3])
 
+    def test_halving_judges_a_run_that_has_reached_its_target_by_its_last_test(self):
+        self.sweep("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0", "--lr", "1e-6,0.1", "--rounds", "9",
+                   "--target", "loss=7", "--stop-at-target", "--search", "halving", "--out", "s")
+        self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.1")], [3, 2])
+
     def test_a_run_that_was_killed_between_its_last_round_and_its_model_gets_that(self):
         for search in ([], ["--search", "halving"]):
             out = f"s{len(search)}"
@@ -244,6 +249,16 @@ class Sweep(RunCase):
         self.train(*BASE, "--rounds", "4", "--lr", "0.1", "--out", "alone")
         self.assertEqual(self.model("alone"), self.model("s/lr=0.1"))
         self.assertEqual(len([line for line in self.metrics("s/lr=0.1") if line["type"] == "start"]), 2)
+
+    def test_runs_that_patience_has_ended_are_done_until_they_get_more_of_it(self):
+        arguments = ["--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0", "--lr", "0.5,0.6", "--rounds", "60"]
+        rounds = lambda: [len(self.rounds(f"s/lr={lr}")) for lr in ("0.5", "0.6")]
+        self.sweep(*arguments, "--patience", "2", "--out", "s")
+        few = rounds()
+        self.assertLess(max(few), 60)
+        self.assertEqual(self.sweep(*arguments, "--patience", "2", "--out", "s").count("(done before)"), 2)
+        self.assertNotIn("(done before)", self.sweep(*arguments, "--patience", "9", "--out", "s"))
+        self.assertEqual(rounds(), [done + 7 for done in few])
 
     def test_runs_with_other_options_are_not_taken_for_these(self):
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")

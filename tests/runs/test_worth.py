@@ -92,6 +92,12 @@ class Worth(RunCase):
         again, _ = self.worth("run", "--samples", "4")
         self.assertEqual(again.split("\n\n")[1], whole.split("\n\n")[1])
 
+    def test_a_run_that_patience_ends_early_has_a_worth(self):
+        self.write(2)
+        self.train(*TASK, "--lr", "1e-9", "--rounds", "30", "--patience", "1", "--out", "run")
+        self.assertLess(len(self.rounds("run")), 30)
+        self.assertIn("from all 4 coalitions, exact", self.worth("run")[0])
+
     def test_what_has_no_worth_is_refused(self):
         self.write(3)
         self.train(*TASK, "--out", "run")

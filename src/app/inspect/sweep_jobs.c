@@ -88,14 +88,6 @@ static const Option *find_difference(const PastRun *past, const Options *options
     return NULL;
 }
 
-static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
-    char rounds[32];
-    free_arguments(job);
-    snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
-    TRY(add_argument(job, "resume", job->folder, err));
-    return add_argument(job, "rounds", rounds, err);
-}
-
 static bool is_of(const char *argument, const char *name) {
     const size_t length = strlen(name);
     return strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, name, length) == 0 && argument[2 + length] == '=';
@@ -112,6 +104,17 @@ static Status set_argument(Job *job, const char *name, const char *value, Error 
     }
     *kept = NULL;
     return add_argument(job, name, value, err);
+}
+
+// What the job says of options that --resume accepts stays; all others are the run's.
+static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
+    char rounds[32];
+    snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
+    if (!is_of(job->arguments[0], "resume")) {
+        free_arguments(job);
+        TRY(add_argument(job, "resume", job->folder, err));
+    }
+    return set_argument(job, "rounds", rounds, err);
 }
 
 // Options whose defaults depend on --rounds are written out before --rounds becomes smaller.
@@ -131,10 +134,12 @@ static Status begin_short(Job *job, int rounds, Error *err) {
     return status == STATUS_OK ? set_argument(job, "rounds", some, err) : status;
 }
 
-// Returns what is left to do of a run that has begun, to this number of rounds.
-static JobState state_of(const PastRun *past, int rounds) {
+// Returns what is left to do of a run that has begun. Its target or its patience may have ended it before its last
+// round: then it is done, too, unless the user gives it others now.
+static JobState state_of(const Job *job, const PastRun *past) {
+    const bool ended_early = past->options.rounds > (int)past->rounds && !job->has_new_goals;
     if (past->state == RUN_RUNNING) return JOB_ELSEWHERE;
-    return past->state == RUN_FINISHED && past->rounds >= (uint32_t)rounds ? JOB_IS_DONE : JOB_WAITS;
+    return past->state == RUN_FINISHED && ((int)past->rounds >= job->aim || ended_early) ? JOB_IS_DONE : JOB_WAITS;
 }
 
 static bool has_begun(const Job *job) {
@@ -156,18 +161,44 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     return make_resuming(job, rounds, err);
 }
 
+// Whether the option may end a run before its last round.
+static bool is_goal(const Option *option) {
+    static const char *const goals[] = {"target", "stop-at-target", "patience", "patience-by"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof goals / sizeof *goals; i++)
+        found |= strcmp(option->name, goals[i]) == 0;
+    return found;
+}
+
+// Hands a run that is continued the values that the user gives now of options which may change.
+static Status change_options(Job *job, const PastRun *past, const Options *options, Error *err) {
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        char value[OPTION_VALUE_BYTES];
+        const bool may_change = option->may_change && !option->unsaved && strcmp(option->name, "rounds") != 0;
+        if (!may_change || !options->given[i] || option_equal(&past->options, options, option)) continue;
+        option_format(value, options, option);
+        TRY(add_argument(job, option->name, value, err));
+        job->has_new_goals |= is_goal(option);
+    }
+    return STATUS_OK;
+}
+
 // Takes up the state that an earlier sweep left of the run: all of it, a part, or nothing.
 static Status take_up(Job *job, const Options *options, Error *err) {
     PastRun past;
     if (!has_begun(job)) return add_argument(job, "out", job->folder, err);
     TRY(past_run_read(&past, job->folder, err));
     const Option *other = find_difference(&past, options);
-    job->state = state_of(&past, options->rounds);
-    past_run_free(&past);
+    Status status = STATUS_OK;
     if (other)
-        return fail(err, STATUS_USAGE, "%s holds a run with another --%s; give the sweep another --out", job->folder,
-                    other->name);
-    return make_resuming(job, options->rounds, err);
+        status = fail(err, STATUS_USAGE, "%s holds a run with another --%s; give the sweep another --out", job->folder,
+                      other->name);
+    if (status == STATUS_OK) status = make_resuming(job, options->rounds, err);
+    if (status == STATUS_OK) status = change_options(job, &past, options, err);
+    job->state = state_of(job, &past);
+    past_run_free(&past);
+    return status;
 }
 
 static bool has_same_options(const Job *job, const PastRun *past) {
@@ -185,7 +216,7 @@ JobState sweep_job_look(Job *job) {
     Error ignored;
     if (past_run_read(&past, job->folder, &ignored) != STATUS_OK)
         return past_run_is_locked(job->folder) ? JOB_ELSEWHERE : JOB_HAS_FAILED;
-    const JobState state = has_same_options(job, &past) ? state_of(&past, job->aim) : JOB_HAS_FAILED;
+    const JobState state = has_same_options(job, &past) ? state_of(job, &past) : JOB_HAS_FAILED;
     past_run_free(&past);
     return state == JOB_WAITS && make_resuming(job, job->aim, &ignored) != STATUS_OK ? JOB_HAS_FAILED : state;
 }

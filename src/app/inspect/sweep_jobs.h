@@ -34,10 +34,11 @@ typedef struct Job {
     RunFigure figure; // that it is about, as far as options tell
     JobState state;
     pid_t pid;
-    int stderr_fd;  // owned while it runs: read end of its stderr
-    int code;       // exit code of a failed run
-    bool is_again;  // another process had the run, so it was refused once and looked at again
-    bool is_beside; // other runs ran beside it for some time
+    int stderr_fd;      // owned while it runs: read end of its stderr
+    int code;           // exit code of a failed run
+    bool has_new_goals; // it continues a run, with another target or patience
+    bool is_again;      // another process had the run, so it was refused once and looked at again
+    bool is_beside;     // other runs ran beside it for some time
 } Job;
 
 int job_argument_count(const Job *job);
