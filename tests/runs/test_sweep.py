@@ -228,6 +228,15 @@ class Sweep(RunCase):
         self.assertEqual(self.model("alone"), self.model("s/lr=0.1,seed=3"))
         self.assertEqual(self.metrics("alone")[0]["data_xxh3"], self.metrics("s/lr=0.1,seed=3")[0]["data_xxh3"])
 
+    def test_all_warnings_of_a_run_are_told(self):
+        os.mkdir(self.path("mine"))
+        for name in ("train", "test"):
+            with open(self.path("mine", name + ".csv"), "w") as file:
+                file.write("id,a,b,label\n" + "".join(f"{i},{i * i % 7},{i % 2 * 3},{i % 2 * 2}\n" for i in range(200)))
+        _, err = self.call("sweep", "--data", "mine", "--model", "linear 2", "--clients", "2", "--device", "cpu", "--rounds", "1", "--out", "s")
+        self.assertIn("run: sounder: warning: mine: column b alone says the answer", err)
+        self.assertIn("run: sounder: warning: mine: column id has another whole number in each row", err)
+
     def test_data_made_of_the_seed_are_made_anew_for_each(self):
         arguments = ["--data", "synthetic-fedprox", "--model", "linear 10", "--rounds", "1", "--momentum", "0"]
         self.sweep(*arguments, "--seed", "1..2", "--lr", "0.01,0.1", "--out", "s")

@@ -188,7 +188,9 @@ static void end_job(Sweep *sweep, Job *job, int wait_status) {
     job->pid = 0;
     job->state = JOB_WAITS;
     if (code == 0) {
-        if (*words) fprintf(stderr, "%s: %s\n", job->name, words);
+        char *rest;
+        for (const char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            fprintf(stderr, "%s: %s\n", job->name, line);
         take_as_done(sweep, job, "");
     } else if (!sweep->signal && !is_settled_otherwise(sweep, job, code, words)) {
         job->state = JOB_HAS_FAILED;

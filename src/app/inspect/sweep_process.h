@@ -25,8 +25,8 @@ bool sweep_process_begin(const SweepStart *start, int stderr_fd, pid_t parent);
 Status sweep_process_start(Job *job, const SweepStart *start, Error *err);
 
 // Returns why the process ended (wait_status from waitpid): the last line of its stderr (a file, stderr_fd) without
-// "sounder: error: ", or the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. The
-// caller owns text (SWEEP_WORDS_BYTES).
+// "sounder: error: ", or the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. text
+// (SWEEP_WORDS_BYTES): the end of its stderr, unless a signal killed it.
 const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint64_t kills);
 
 #endif
