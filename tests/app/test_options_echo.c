@@ -180,6 +180,7 @@ static void make_consistent(Options *options) {
         options->clients_per_round = options->clients;
     World *world = &options->world;
     if (options->recipe.release.row != RELEASE_EXACT) set(options, "sampling", "uniform"), world->over_selection = 1;
+    if (options->recipe.noise.row != NOISE_NONE) set(options, "sampling", "uniform");
     if (options->recipe.release.row == RELEASE_TREE) set(options, "sampling", "cyclic");
     const bool all = combine_rules[options->recipe.combine.row]->learn != NULL;
     const bool arrive = local_rules[options->recipe.local.row]->replicas && // whose clients all do
