@@ -65,6 +65,7 @@ static const ClashRow clashes[] = {
     {FEEDS_BACK, {NOISES}, "what feeds back is not clipped, and nothing is private; take feedback=no"},
     {VOTES, {NOT_SIGNS}, "it counts signs; add send sign"},
     {VOTES, {COUNTS_UNEVENLY}, "votes count alike; add combine mean uniform"},
+    {VOTES, {CLIPS_ALONE}, "signs have no length; leave send clip out, or add send noise"},
     // A client's own noise hides its data from the server only if the client tells nothing else.
     {NOISES, {KEEPS}, "what its clients keep would be handed in without noise"},
     {NOISES, {ADAPTS_CLIP}, "whether an update was longer than the norm would be told without noise; take send clip"},
@@ -102,6 +103,7 @@ static const ClashRow clashes[] = {
     {WILD, {NOT_SGD}, "its workers write SGD's steps into one model"},
     {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
+    {WRITES, {COUNTS_OTHERWISE}, "its steps count by their samples; add combine mean samples"},
     // Optimizer states of clients, and settings of training.
     {STATE_KEPT, {KEEPS_FOR_ROUNDS, CONTRASTS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
@@ -135,6 +137,9 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
     {WEIGHS_CLIENTS, {COUNTS_OTHERWISE},
      "its clients do not count by their samples, in whose place your weights are; add combine mean samples"},
+    {WEIGHS_CLIENTS, {REPLICAS}, "what replicas give counts alike; leave one of the two out"},
+    {WEIGHS_CLIENTS, {STEPS_ON_ONE}, "an update that makes a step alone counts whole; raise K, or leave one of the two out"},
+    {OVER_SELECTS, {DRAWS_ALL}, "there are no more clients to ask; lower --clients-per-round"},
     {GROWS, {RELEASES, ADAPTS_CLIP}, "its noise is that of cohorts of one size; leave one of the two out"},
     {GROWS, {BUFFERS}, "its clients begin one after the other; leave one of the two out"},
     {GROWS, {LEARNS}, "all its clients take part in every round; leave one of the two out"},
@@ -277,6 +282,7 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[UNCLIPPED] = recipe->clip.row == CLIP_NONE;
     has[ADAPTS_CLIP] = recipe->clip.row == CLIP_ADAPTIVE;
     has[NOISES] = recipe->noise.row != NOISE_NONE;
+    has[CLIPS_ALONE] = has[CLIPS] && !has[NOISES];
     has[CODES] = recipe->code.row != SEND_ROW_whole;
     has[MASKS] = recipe->code.row == SEND_ROW_masked;
     has[DECODES] = has[CODES] && !has[MASKS];
@@ -334,6 +340,7 @@ static void traits_of_schedule(bool *has, const Recipe *recipe) {
     has[BUFFERS] = true;
     has[NEEDS_BEGUN] = stale_wants_begun(&recipe->stale, &recipe->schedule);
     has[BUFFERS_UPDATES] = !has[REPLICAS];
+    has[STEPS_ON_ONE] = number[BUFFERED_K] == 1;
     has[STEPS_ON_SEVERAL] = number[BUFFERED_K] != 1 || number[BUFFERED_MIXES] != MIXES_UPDATES;
     has[SEVERAL_STEPS] = number[BUFFERED_STEPS] != 1;
     has[BOUNDS] = !isnan(number[BUFFERED_BOUND]);

@@ -92,7 +92,7 @@ static const Side sides[] = {
     {"", "--sampling|by-size"},
     {"", "--sampling|cyclic"},
     {"", "--sampling|power-of-choice"},
-    {"", "--over-selection|1.5"},
+    {"", "--over-selection|1.5|--clients-per-round|12"},
     {"", "--drop-out|0.1"},
     {"", "--stragglers|0.5"},
     {"", "--stragglers|0.5 work=partial|--local-epochs|2"},
@@ -118,6 +118,7 @@ static const Side sides[] = {
     {"", "--eval-clients-every|1"},
     {"", "--without|3,7"},
     {"", "--new-clients|0.2"},
+    {"", "--client-weights|1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"},
 };
 
 enum { SIDES = sizeof sides / sizeof *sides, MAX_ARGUMENTS = 40, LINE_BYTES = 1024, FIRST_BYTES = 64 };

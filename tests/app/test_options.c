@@ -208,6 +208,15 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
         {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
          "--over-selection 1.5 does not go with release tree of --algorithm: its epsilon is known only for cohorts of "
          "--sampling cyclic without shuffle=yes that are all kept; change it"},
+        {"--over-selection|1.5",
+         "--over-selection 1.5 does not go with --clients-per-round 2: there are no more clients "
+         "to ask; lower --clients-per-round"},
+        {"--algorithm|fedasync|--client-weights|1,2",
+         "--client-weights 1,2 does not go with schedule buffered of --algorithm: an update that makes a step alone "
+         "counts whole; raise K, or leave one of the two out"},
+        {"--algorithm|local elastic; server elastic|--client-weights|1,2",
+         "--client-weights 1,2 does not go with local elastic of --algorithm: what replicas give counts alike; leave "
+         "one of the two out"},
         {"--algorithm|dp-fedavg noise=1 epsilon=2",
          "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
         {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",

@@ -190,6 +190,7 @@ static void make_consistent(Options *options) {
         set(options, "sampling", "uniform"), world->over_selection = 1;
         set(options, "stragglers", "0"), leave_out(options, "deadline");
     }
+    if (options->clients_per_round == options->clients) world->over_selection = 1;
     strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.clip.row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;

@@ -254,6 +254,10 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
          "release gaussian does not go with send qsgd: what is decoded may be longer than what was clipped"},
         {"median; send masked", "send masked does not go with combine median: the server may see the sum alone"},
         {"qfedavg; send masked", "send masked does not go with combine qffl: the server may see the sum alone"},
+        {"signsgd; send clip",
+         "server vote does not go with send clip: signs have no length; leave send clip out, or add send noise"},
+        {"ssgd; combine mean uniform",
+         "schedule lockstep does not go with combine mean: its steps count by their samples; add combine mean samples"},
         {"ssgd; send clip", "schedule lockstep does not go with send clip: no clients come together there"},
     };
     check_refused(cases, sizeof cases / sizeof *cases);

@@ -15,6 +15,7 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_CHOOSES_BY_LOSS] = sampling == SAMPLING_POWER_OF_CHOICE;
     has[TRAIT_SAMPLES_IN_TURN] = sampling == SAMPLING_CYCLIC;
     has[TRAIT_GROWS] = world->cohort.kind != COHORT_CONSTANT;
+    has[TRAIT_DRAWS_ALL] = !has[TRAIT_SOME_CLIENTS] && !has[TRAIT_GROWS];
     has[TRAIT_WEIGHS_CLIENTS] = options->client_weights[0] != 0;
     has[TRAIT_SAMPLES_SOME] = sampling != SAMPLING_UNIFORM;
     has[TRAIT_SAMPLES_UNEVENLY] = sampling != SAMPLING_UNIFORM && sampling != SAMPLING_POISSON;
