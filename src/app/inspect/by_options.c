@@ -33,15 +33,16 @@ Status by_options_read(ByOptions *by, const char *text, Error *err) {
 }
 
 void by_options_add_columns(ByOptions *by, Table *table) {
+    by->first_column = table->column_count;
     for (int i = 0; i < by->count; i++)
-        by->columns[i] = table_add_values(table, by->all[i]->name);
+        table_add_values(table, by->all[i]->name);
 }
 
 void by_options_put(Table *table, const ByOptions *by, const PastRun *run) {
     for (int i = 0; i < by->count; i++) {
         char text[OPTION_VALUE_BYTES];
         past_run_option(text, run, by->all[i]);
-        if (*text) table_put_text(table, by->columns[i], text);
+        if (*text) table_put_text(table, by->first_column + (size_t)i, text);
     }
 }
 

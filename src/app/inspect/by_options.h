@@ -13,8 +13,8 @@
 // Empty if zeroed.
 typedef struct ByOptions {
     const Option *all[OPTION_MAX_COUNT];
-    size_t columns[OPTION_MAX_COUNT]; // columns of the table
     int count;
+    size_t first_column; // of the table; the others follow
 } ByOptions;
 
 // Adds an option unless it is there.
