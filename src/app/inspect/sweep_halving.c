@@ -106,8 +106,8 @@ static Status note_line(void *context, json_t *line, Error *err) {
     return STATUS_OK;
 }
 
-// Scores a job by its test after this many rounds, or by its last one if its target or its patience has ended it before;
-// a job without a test is worse than all others.
+// Scores a job by its test after this many rounds, or by its last one if its target or its patience has ended it
+// before; a job without a test is worse than all others.
 static Score score_of(const Job *job, int rounds) {
     static const char *const types[] = {"start", "round", NULL};
     Search search = {.round = rounds, .score = {.value = NAN, .loss = NAN}};

@@ -106,7 +106,7 @@ static Status set_argument(Job *job, const char *name, const char *value, Error 
     return add_argument(job, name, value, err);
 }
 
-// What the job says of options that --resume accepts stays; all others are the run's.
+// A job that resumes already keeps its values of options that --resume accepts.
 static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
     char rounds[32];
     snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
