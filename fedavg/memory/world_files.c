@@ -10,21 +10,35 @@
 #include "base/file.h"
 #include "fedavg/memory/fingerprint.h"
 
-enum { WEIGHT_COLUMNS = 2, LEAST_COLUMNS = 3, MOST_COLUMNS = 5 };
+enum { MOST_COLUMNS = 5 };
 
-typedef struct Reader {
-    const char *path, *form; // borrowed; form: what a line is
-    FILE *file;              // owned
-    char *text;              // owned: a line
-    size_t capacity;
+typedef struct Reader Reader;
+
+typedef struct FileForm {
+    const char *text;                                              // of a line
+    int least, most;                                               // numbers that a line may have
+    bool each;                                                     // each client has one line
+    Status (*take)(WorldFiles *files, Reader *reader, Error *err); // stores the numbers of a line
+} FileForm;
+
+struct Reader {
+    const char *path; // borrowed
+    const FileForm *form;
+    FILE *file; // owned
+    char *text; // owned: a line
+    bool *seen; // owned (clients): whether the client has had a line
+    size_t text_bytes;
+    uint32_t capacity; // of the presences
     unsigned line;
+    uint32_t client; // of the line
     double number[MOST_COLUMNS];
-    int least, most, columns; // numbers that a line may have; that the first one has
-} Reader;
+    int columns; // of the first line
+};
 
 // Each refusal shows the line's number and its form: such files are written by scripts, and their authors look there.
 static Status refuse(const Reader *reader, const char *why, Error *err) {
-    return fail(err, STATUS_DATA, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
+    return fail(err, STATUS_DATA, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why,
+                reader->form->text);
 }
 
 static const char *const number_words[] = {"no", "one", "two", "three", "four", "five"};
@@ -38,7 +52,7 @@ static Status read_numbers(Reader *reader, bool *found, size_t length, Error *er
     while ((word = strsep(&rest, " ,\t\r"))) {
         char *end;
         if (!*word) continue;
-        if (count == reader->most) {
+        if (count == reader->form->most) {
             snprintf(why, sizeof why, "more than %s numbers", number_words[count]);
             return refuse(reader, why, err);
         }
@@ -49,31 +63,92 @@ static Status read_numbers(Reader *reader, bool *found, size_t length, Error *er
     }
     *found = count > 0;
     if (count == 0) return STATUS_OK;
-    if (count < reader->least) {
-        snprintf(why, sizeof why, "fewer than %s numbers", number_words[reader->least]);
+    if (count < reader->form->least) {
+        snprintf(why, sizeof why, "fewer than %s numbers", number_words[reader->form->least]);
         return refuse(reader, why, err);
     }
     if (reader->columns == 0) reader->columns = count;
     return count == reader->columns ? STATUS_OK : refuse(reader, "not as many numbers as the lines before", err);
 }
 
-// Reads the next line with numbers into reader->number; *more: false at the end of the file.
-static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err) {
-    for (;;) {
-        errno = 0;
-        const ssize_t length = getline(&reader->text, &reader->capacity, reader->file);
-        *more = length > 0;
-        if (!*more && !feof(reader->file)) return fail_errno(err, STATUS_IO, "%.500s cannot be read", reader->path);
-        if (!*more) return STATUS_OK;
-        reader->line++;
-        bool found = false;
-        TRY(read_numbers(reader, &found, (size_t)length, err));
-        if (!found) continue;
-        if (reader->number[0] >= clients || reader->number[0] != floor(reader->number[0]))
-            return refuse(reader, "no number of a client, which are below --clients", err);
-        return STATUS_OK;
-    }
+// Takes the reader's line, unless it has no numbers.
+static Status read_line(WorldFiles *files, Reader *reader, size_t length, Error *err) {
+    bool found = false;
+    reader->line++;
+    TRY(read_numbers(reader, &found, length, err));
+    if (!found) return STATUS_OK;
+    if (reader->number[0] >= files->clients || reader->number[0] != floor(reader->number[0]))
+        return refuse(reader, "no number of a client, which are below --clients", err);
+    reader->client = (uint32_t)reader->number[0];
+    if (reader->form->each && reader->seen[reader->client]) return refuse(reader, "a second line of this client", err);
+    reader->seen[reader->client] = true;
+    return reader->form->take(files, reader, err);
 }
+
+static Status read_lines(WorldFiles *files, Reader *reader, Error *err) {
+    ssize_t length;
+    reader->seen = calloc(files->clients, sizeof *reader->seen);
+    if (!reader->seen) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
+    while (errno = 0, (length = getline(&reader->text, &reader->text_bytes, reader->file)) > 0)
+        TRY(read_line(files, reader, (size_t)length, err));
+    if (!feof(reader->file)) return fail_errno(err, STATUS_IO, "%.500s cannot be read", reader->path);
+    for (uint32_t client = 0; client < files->clients && reader->form->each; client++)
+        if (!reader->seen[client])
+            return fail(err, STATUS_DATA, "%.500s: client %u has no line; each of the %u clients needs one",
+                        reader->path, client, files->clients);
+    return STATUS_OK;
+}
+
+// An empty path: no file.
+static Status read_file(WorldFiles *files, const FileForm *form, const char *path, Error *err) {
+    Reader reader = {.path = path, .form = form};
+    if (!*path) return STATUS_OK;
+    TRY(regular_file_open(&reader.file, path, err));
+    const Status status = read_lines(files, &reader, err);
+    free(reader.seen);
+    free(reader.text);
+    fclose(reader.file);
+    return status;
+}
+
+// Paces ---------------------------------------------------------------------------------------------------------------
+
+// The first line decides whether the file has watts.
+static Status take_pace(WorldFiles *files, Reader *reader, Error *err) {
+    const double *number = reader->number, link_watts = reader->columns == 5 ? number[4] : number[3];
+    if (number[1] > 1e15) return refuse(reader, "more than 10^15 microseconds a sample, thirty years", err);
+    files->paces[reader->client] = (ClientPace){number[1], number[2]};
+    if (reader->columns == 3) files->powers = NULL;
+    if (!files->powers) return STATUS_OK;
+    if (fmax(number[3], link_watts) > 1e9) return refuse(reader, "more than 10^9 watts", err);
+    files->powers[reader->client] = (ClientPower){number[3], link_watts};
+    return STATUS_OK;
+}
+
+static const FileForm paces_form = {"CLIENT MICROSECONDS BYTES [WATTS [LINK_WATTS]]", 3, 5, true, take_pace};
+
+// Presences -----------------------------------------------------------------------------------------------------------
+
+// Times are rounded to the microseconds of the simulated clock, in which all comparisons are exact.
+static Status take_presence(WorldFiles *files, Reader *reader, Error *err) {
+    if (fmax(reader->number[1], reader->number[2]) > 1e12) return refuse(reader, "more than 10^12 seconds", err);
+    if (reader->number[2] <= reader->number[1]) return refuse(reader, "END is not after BEGIN", err);
+    if (files->presence_count == reader->capacity) {
+        reader->capacity = reader->capacity ? 2 * reader->capacity : 64;
+        Presence *grown = realloc(files->presences, reader->capacity * sizeof *grown);
+        if (!grown) return fail(err, STATUS_OS, "no memory for %u lines of %.500s", reader->capacity, reader->path);
+        files->presences = grown;
+    }
+    files->presences[files->presence_count++] =
+        (Presence){.client = reader->client,
+                   .begin_microseconds = (uint64_t)llround(1e6 * reader->number[1]),
+                   .end_microseconds = (uint64_t)llround(1e6 * reader->number[2])};
+    return STATUS_OK;
+}
+
+static const FileForm presences_form = {"CLIENT BEGIN END", 3, 3, false, take_presence};
+
+// Weights -------------------------------------------------------------------------------------------------------------
 
 #define WEIGHT_FORM "CLIENT WEIGHT"
 #define NO_WEIGHT   "no weight, which is a number above 0 and at most 10^9"
@@ -82,91 +157,16 @@ static bool is_weight(double weight) {
     return weight > 0 && weight <= 1e9;
 }
 
-static Status take_power(WorldFiles *files, const Reader *reader, Error *err) {
-    const uint32_t client = (uint32_t)reader->number[0];
-    if (reader->columns == LEAST_COLUMNS) return STATUS_OK;
-    if (!files->powers) files->powers = calloc(files->clients, sizeof *files->powers);
-    if (!files->powers) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
-    const double watts = reader->number[3], link_watts = reader->columns == MOST_COLUMNS ? reader->number[4] : watts;
-    if (fmax(watts, link_watts) > 1e9) return refuse(reader, "more than 10^9 watts", err);
-    files->powers[client] = (ClientPower){watts, link_watts};
+static Status take_weight(WorldFiles *files, Reader *reader, Error *err) {
+    if (!is_weight(reader->number[1])) return refuse(reader, NO_WEIGHT, err);
+    files->weights[reader->client] = reader->number[1];
     return STATUS_OK;
 }
 
-// A negative pace marks a client without a line: every client needs one, since any of them may be drawn.
-static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
-    bool more;
-    files->paces = malloc(files->clients * sizeof *files->paces);
-    if (!files->paces) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
-    for (uint32_t client = 0; client < files->clients; client++)
-        files->paces[client].microseconds_per_sample = -1;
-    for (;;) {
-        TRY(next_line(reader, &more, files->clients, err));
-        if (!more) break;
-        ClientPace *pace = &files->paces[(uint32_t)reader->number[0]];
-        if (pace->microseconds_per_sample >= 0) return refuse(reader, "a second line of this client", err);
-        if (reader->number[1] > 1e15) return refuse(reader, "more than 10^15 microseconds a sample, thirty years", err);
-        *pace = (ClientPace){reader->number[1], reader->number[2]};
-        TRY(take_power(files, reader, err));
-    }
-    for (uint32_t client = 0; client < files->clients; client++)
-        if (files->paces[client].microseconds_per_sample < 0)
-            return fail(err, STATUS_DATA, "%.500s: client %u has no line; each of the %u clients needs one",
-                        reader->path, client, files->clients);
-    return STATUS_OK;
-}
-
-// Times are rounded to the microseconds of the simulated clock, in which all comparisons are exact.
-static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
-    bool more;
-    uint32_t capacity = 0;
-    for (;;) {
-        TRY(next_line(reader, &more, files->clients, err));
-        if (!more) break;
-        if (fmax(reader->number[1], reader->number[2]) > 1e12) return refuse(reader, "more than 10^12 seconds", err);
-        if (reader->number[2] <= reader->number[1]) return refuse(reader, "END is not after BEGIN", err);
-        if (files->presence_count == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            Presence *grown = realloc(files->presences, capacity * sizeof *grown);
-            if (!grown) return fail(err, STATUS_OS, "no memory for %u lines of %.500s", capacity, reader->path);
-            files->presences = grown;
-        }
-        files->presences[files->presence_count++] =
-            (Presence){.client = (uint32_t)reader->number[0],
-                       .begin_microseconds = (uint64_t)llround(1e6 * reader->number[1]),
-                       .end_microseconds = (uint64_t)llround(1e6 * reader->number[2])};
-    }
-    if (files->presence_count > 0) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%.500s: no client is ever there", reader->path);
-}
-
-static Status allocate_weights(WorldFiles *files, Error *err) {
-    files->weights = calloc(files->clients, sizeof *files->weights);
-    return files->weights ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", files->clients);
-}
-
-// Clients without a line have a weight of 0 until the end.
-static Status read_weights(WorldFiles *files, Reader *reader, Error *err) {
-    bool more;
-    TRY(allocate_weights(files, err));
-    for (;;) {
-        TRY(next_line(reader, &more, files->clients, err));
-        if (!more) break;
-        double *weight = &files->weights[(uint32_t)reader->number[0]];
-        if (*weight > 0) return refuse(reader, "a second line of this client", err);
-        *weight = reader->number[1];
-        if (!is_weight(*weight)) return refuse(reader, NO_WEIGHT, err);
-    }
-    for (uint32_t client = 0; client < files->clients; client++)
-        if (files->weights[client] == 0)
-            return fail(err, STATUS_DATA, "%.500s: client %u has no line; each of the %u clients needs one",
-                        reader->path, client, files->clients);
-    return STATUS_OK;
-}
+static const FileForm weights_form = {WEIGHT_FORM, 2, 2, true, take_weight};
 
 static Status list_weights(WorldFiles *files, const char *text, Error *err) {
     uint32_t count = 0;
-    TRY(allocate_weights(files, err));
     for (const char *at = text;; at++, count++) {
         char *end;
         const double weight = strtod(at, &end);
@@ -183,17 +183,7 @@ static Status list_weights(WorldFiles *files, const char *text, Error *err) {
                 files->clients);
 }
 
-// Kinds of files differ in how many numbers a line may have, and in what is made of them.
-static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
-                        const char *form, int least, int most, Error *err) {
-    Reader reader = {.path = path, .form = form, .least = least, .most = most};
-    if (!*path) return STATUS_OK;
-    TRY(regular_file_open(&reader.file, path, err));
-    Status status = read(files, &reader, err);
-    free(reader.text);
-    fclose(reader.file);
-    return status;
-}
+// All files -----------------------------------------------------------------------------------------------------------
 
 // In chunks, since a recording of a long run need not fit into memory.
 static Status hash_file(uint64_t *hash, const char *path, Error *err) {
@@ -218,11 +208,13 @@ static Status hash_file(uint64_t *hash, const char *path, Error *err) {
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err) {
     *files = (WorldFiles){.clients = clients};
-    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES [WATTS [LINK_WATTS]]",
-                              LEAST_COLUMNS, MOST_COLUMNS, err);
-    if (status == STATUS_OK)
-        status =
-            read_file(files, read_presences, availability_file, "CLIENT BEGIN END", LEAST_COLUMNS, LEAST_COLUMNS, err);
+    files->paces = own(&files->owned, *client_file ? clients : 0, sizeof *files->paces);
+    files->powers = own(&files->owned, *client_file ? clients : 0, sizeof *files->powers);
+    Status status = files->owned.lacks_memory ? fail(err, STATUS_OS, "no memory for %u clients", clients)
+                                              : read_file(files, &paces_form, client_file, err);
+    if (status == STATUS_OK) status = read_file(files, &presences_form, availability_file, err);
+    if (status == STATUS_OK && *availability_file && files->presence_count == 0)
+        status = fail(err, STATUS_DATA, "%.500s: no client is ever there", availability_file);
     if (status == STATUS_OK && recording) status = hash_file(&files->recording_hash, recording, err);
     if (status != STATUS_OK) world_files_free(files);
     return status;
@@ -231,15 +223,15 @@ Status world_files_read(WorldFiles *files, const char *client_file, const char *
 Status world_files_read_weights(WorldFiles *files, const char *text, Error *err) {
     static const char prefix[] = "file:";
     if (!*text) return STATUS_OK;
+    files->weights = own(&files->owned, files->clients, sizeof *files->weights);
+    if (!files->weights) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
     if (strncmp(text, prefix, strlen(prefix)) != 0) return list_weights(files, text, err);
-    return read_file(files, read_weights, text + strlen(prefix), WEIGHT_FORM, WEIGHT_COLUMNS, WEIGHT_COLUMNS, err);
+    return read_file(files, &weights_form, text + strlen(prefix), err);
 }
 
 void world_files_free(WorldFiles *files) {
-    free(files->weights);
+    owned_free(&files->owned);
     free(files->presences);
-    free(files->powers);
-    free(files->paces);
     *files = (WorldFiles){0};
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/owned.h"
 
 typedef struct ClientPace {
     double microseconds_per_sample, bytes_per_second;
@@ -33,6 +34,7 @@ typedef struct Presence {
 
 // Only the parent decides about clients, so that no worker maps or reads such a file.
 typedef struct WorldFiles {
+    Owned owned;
     ClientPace *paces;   // owned (clients); NULL: no file
     ClientPower *powers; // owned (clients); NULL: no file, or one without watts
     Presence *presences; // owned (presence_count); NULL: no file
