@@ -60,35 +60,34 @@ static Status bind_partition(RunMemory *memory, Error *err) {
     return partition_view(&memory->partition, memory->partition_segment.memory, memory->partition_segment.bytes, err);
 }
 
-// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, answers,
-// weights of classes, one trace buffer per writer, each on its own cache lines. Returns its bytes. Pages of metrics
-// that no job reports are never allocated.
+// Appends a part to a segment planned up to *end, on cache lines of its own. Returns its offset, 0 for no bytes.
+static uint64_t add_part(size_t *end, size_t bytes) {
+    const size_t offset = *end;
+    *end = round_up(offset + bytes, 64);
+    return bytes > 0 ? offset : 0;
+}
+
+// Plans the parts of the control segment after Control. Returns its bytes. A net of layers has its tensors in its Spec
+// and gives answers; a trainer lists its tensors and reports metrics. Pages of metrics that no job reports are never
+// allocated.
 static size_t lay_out_control(RunPlan *plan, const RunMemory *memory) {
     RunConfig *config = &plan->config;
-    config->queue_offset = round_up(sizeof(Control), 64);
-    config->trace_capacity = plan->trace_capacity;
-    const bool masks = run_algorithm(config).traits.has[TRAIT_MASKS];
-    const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
-    const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
-    config->masked_offset = masks ? queue_end : 0;
-    // The tensors of a net of layers are in its Spec.
-    const bool lists = config->trainer.command[0];
-    const size_t masked_end = round_up(queue_end + masked_bytes, 64);
-    const size_t list_bytes = lists ? (size_t)memory->tensors.count * sizeof(ParameterTensor) : 0;
-    config->tensors_offset = lists ? masked_end : 0;
-    config->tensor_count = lists ? (uint32_t)memory->tensors.count : 0;
-    const size_t list_end = round_up(masked_end + list_bytes, 64);
-    config->metrics_offset = lists ? list_end : 0;
-    const size_t metrics_end = round_up(list_end + (lists ? plan->job_capacity * sizeof(MetricSums) : 0), 64);
+    const bool masks = run_algorithm(config).traits.has[TRAIT_MASKS], lists = config->trainer.command[0];
     const uint32_t validation = memory->partition.validation_count, test = memory->data.test.count;
-    config->answers_offset = lists ? 0 : metrics_end;
-    const size_t answers = lists ? 0 : (validation > test ? validation : test) * spec_answers(&config->spec);
-    const size_t answers_end = round_up(metrics_end + answers * sizeof(Answer), 64);
-    config->balance_offset = config->weighs_classes ? answers_end : 0;
-    const size_t weights = config->weighs_classes ? (size_t)memory->data.classes : 0;
-    config->trace_offset = round_up(answers_end + weights * sizeof(float), 64);
-    return config->trace_offset +
-           (plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0);
+    const size_t jobs = plan->job_capacity,
+                 answers = (validation > test ? validation : test) * spec_answers(&config->spec);
+    size_t end = round_up(sizeof(Control), 64);
+    config->trace_capacity = plan->trace_capacity;
+    config->tensor_count = lists ? (uint32_t)memory->tensors.count : 0;
+    config->queue_offset = add_part(&end, queue_bytes(plan->job_capacity));
+    config->masked_offset = add_part(&end, masks ? sizeof(MaskedCohort) + jobs * sizeof(uint32_t) : 0);
+    config->tensors_offset = add_part(&end, config->tensor_count * sizeof(ParameterTensor));
+    config->metrics_offset = add_part(&end, lists ? jobs * sizeof(MetricSums) : 0);
+    config->answers_offset = add_part(&end, lists ? 0 : answers * sizeof(Answer));
+    config->balance_offset = add_part(&end, config->weighs_classes ? (size_t)memory->data.classes * sizeof(float) : 0);
+    const size_t writers = config->trace_capacity > 0 ? config->workers + 1 : 0;
+    config->trace_offset = add_part(&end, writers * trace_buffer_bytes(config->trace_capacity));
+    return end;
 }
 
 RunMemorySizes run_memory_sizes(const RunMemory *memory, RunPlan *plan) {
