@@ -11,6 +11,7 @@
 #define SOUNDER_FEDAVG_MEMORY_RUN_MEMORY_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
 #include "fedavg/algorithm/algorithm.h"
@@ -48,6 +49,7 @@ typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;
     ClientStateFile client_state;
+    Owned owned;                   // parent: the lists of clients below
     uint8_t *attackers;            // parent, owned (clients): 1 for attackers; NULL: there are none
     uint8_t *absent;               // parent, owned (clients): 1 for clients that never arrive; NULL: there are none
     uint8_t *new_clients;          // parent, owned (clients): 1 for clients that never train; NULL: there are none

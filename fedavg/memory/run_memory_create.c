@@ -250,12 +250,7 @@ void run_memory_free(RunMemory *memory) {
     if (memory->partition_fd >= 0) close(memory->partition_fd);
     world_files_free(&memory->world_files);
     schedule_free(&memory->schedule);
-    free(memory->client_state_before);
-    free(memory->attackers);
-    free(memory->absent);
-    free(memory->new_clients);
-    free(memory->population);
-    state_end(memory);
+    owned_free(&memory->owned);
     client_state_file_free(&memory->client_state);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);

@@ -236,22 +236,15 @@ static Status begin_clients(RunMemory *memory, Error *err) {
     const World *world = &config->world;
     const bool weights = memory->algorithm.combine->learn,
                losses = world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
-    if (config->client_state.rows > 0) {
-        memory->client_state_table =
-            calloc(client_state_table_size(config->clients), sizeof *memory->client_state_table);
-        if (!memory->client_state_table)
-            return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
-        memory->client_state_table[0] = 1;
-    }
-    if (config->training.privacy.clip > 0) {
-        memory->client_steps = calloc(config->clients, sizeof *memory->client_steps);
-        if (!memory->client_steps) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
-    }
-    if (!weights && !losses) return STATUS_OK;
-    memory->client_notes = malloc(config->clients * sizeof *memory->client_notes);
-    if (!memory->client_notes) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
-    for (uint32_t client = 0; client < config->clients; client++)
-        memory->client_notes[client] = weights ? 0 : INFINITY;
+    const size_t clients = config->clients, table = client_state_table_size(config->clients);
+    Owned *owned = &memory->owned;
+    memory->client_state_table = own(owned, config->client_state.rows > 0 ? table : 0, sizeof(uint32_t));
+    memory->client_steps = own(owned, config->training.privacy.clip > 0 ? clients : 0, sizeof(uint64_t));
+    memory->client_notes = own(owned, weights || losses ? clients : 0, sizeof(double));
+    if (owned->lacks_memory) return fail(err, STATUS_OS, "no memory for lists of %u clients", config->clients);
+    if (memory->client_state_table) memory->client_state_table[0] = 1;
+    for (size_t client = 0; client < clients && losses; client++)
+        memory->client_notes[client] = INFINITY;
     return STATUS_OK;
 }
 
@@ -261,10 +254,4 @@ Status state_begin(RunMemory *memory, Error *err) {
     for (uint32_t s = 0; s < config->slots.states; s++)
         server_begin(run_memory_state(memory, s), (int)s, &config->recipe.server, config->parameters);
     return begin_clients(memory, err);
-}
-
-void state_end(RunMemory *memory) {
-    free(memory->client_state_table);
-    free(memory->client_notes);
-    free(memory->client_steps);
 }

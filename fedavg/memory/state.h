@@ -83,9 +83,8 @@ float *state_tested_model(const RunMemory *memory);
 // Fills in lasting and states of config->slots, whose vectors begin with the lasting ones.
 void state_plan(RunConfig *config);
 
-// First values of a run, once the segments are there: allocates what the memory has one per client, sets the numbers
-// and the states of the server rule. state_end frees what was allocated, after a failure, too.
+// First values of a run, once the segments are there: allocates the lists that the memory owns with one element per
+// client, sets the numbers and the states of the server rule.
 Status state_begin(RunMemory *memory, Error *err);
-void state_end(RunMemory *memory);
 
 #endif

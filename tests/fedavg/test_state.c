@@ -49,7 +49,7 @@ static StateTable planned(Fixture *f) {
 }
 
 static void stop(Fixture *f, StateTable *table) {
-    state_end(&f->memory);
+    owned_free(&f->memory.owned);
     free(f->memory.slots);
     free(f);
     free(table->rows);

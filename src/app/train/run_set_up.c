@@ -255,7 +255,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
 // Chooses the clients that attack, once for all rounds.
 static Status choose_attackers(RunMemory *memory, const Options *options, Error *err) {
     if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
-    memory->attackers = calloc((size_t)options->clients, sizeof *memory->attackers);
+    memory->attackers = own(&memory->owned, (size_t)options->clients, sizeof *memory->attackers);
     if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err));
     const double victim = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
@@ -268,8 +268,7 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
 // The clients of --without, before a schedule is simulated in which they never arrive.
 static Status choose_absent(RunMemory *memory, const Options *options, Error *err) {
     if (!options->without[0]) return STATUS_OK;
-    free(memory->absent); // of the plan
-    memory->absent = calloc((size_t)options->clients, sizeof *memory->absent);
+    memory->absent = own(&memory->owned, (size_t)options->clients, sizeof *memory->absent);
     if (!memory->absent) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     client_list(memory->absent, options->without, (uint32_t)options->clients); // options_resolve has checked it
     return STATUS_OK;
@@ -278,8 +277,8 @@ static Status choose_absent(RunMemory *memory, const Options *options, Error *er
 static Status choose_new_clients(RunMemory *memory, RunConfig *config, const Options *options, Error *err) {
     uint32_t count = 0, samples;
     if (!options->new_clients[0]) return STATUS_OK;
-    memory->new_clients = calloc((size_t)options->clients, sizeof *memory->new_clients);
-    memory->population = calloc((size_t)options->population, sizeof *memory->population);
+    memory->new_clients = own(&memory->owned, (size_t)options->clients, sizeof *memory->new_clients);
+    memory->population = own(&memory->owned, (size_t)options->population, sizeof *memory->population);
     if (!memory->new_clients || !memory->population)
         return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(options_choose_new(memory->new_clients, options, err));
