@@ -252,17 +252,27 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     return STATUS_OK;
 }
 
+// Without the client that it names, mimic would copy another one in each round.
+static Status check_victim(const RunMemory *memory, const Options *options, Error *err) {
+    const double number = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
+    const uint32_t victim = number < options->clients ? (uint32_t)number : 0;
+    const char *why = NULL;
+    if (memory->absent && memory->absent[victim]) why = "that client never arrives (--without)";
+    if (memory->new_clients && memory->new_clients[victim]) why = "that client never trains (--new-clients)";
+    if (memory->attackers[victim]) why = "that client attacks itself";
+    if (number >= options->clients) why = "there is no such client";
+    if (isnan(number) || !why) return STATUS_OK;
+    return options_refuse(options, "attack", err, " mimic client=%.0f: %s; name another from 0 to %d", number, why,
+                          options->clients - 1);
+}
+
 // Chooses the clients that attack, once for all rounds.
 static Status choose_attackers(RunMemory *memory, const Options *options, Error *err) {
     if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
     memory->attackers = own(&memory->owned, (size_t)options->clients, sizeof *memory->attackers);
     if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err));
-    const double victim = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
-    if (isnan(victim) || (victim < options->clients && !memory->attackers[(uint32_t)victim])) return STATUS_OK;
-    return options_refuse(options, "attack", err, " mimic client=%.0f: %s; name another from 0 to %d", victim,
-                          victim < options->clients ? "that client attacks itself" : "there is no such client",
-                          options->clients - 1);
+    return check_victim(memory, options, err);
 }
 
 // The clients of --without, before a schedule is simulated in which they never arrive.
