@@ -352,6 +352,22 @@ Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *cou
     free(pieces);
     return status;
 }
+// The sizes travel first, because a gather has to know all of them.
+Status nodes_collect(Nodes *nodes, void **all, size_t *counts, const void *mine, size_t bytes, Error *err) {
+    *all = NULL;
+    size_t *sizes = malloc(nodes->size * sizeof *sizes);
+    if (!sizes) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    for (uint32_t node = 0; node < nodes->size; node++)
+        sizes[node] = sizeof bytes;
+    const Status status = nodes_gather(nodes, counts, &bytes, sizes, err);
+    free(sizes);
+    TRY(status);
+    const size_t total = sum_of(counts, nodes->size);
+    *all = aligned_alloc(64, total / 64 * 64 + 64);
+    if (!*all) return fail(err, STATUS_OS, "no memory for %zu bytes of %u nodes", total, nodes->size);
+    return nodes_gather(nodes, *all, mine, counts, err);
+}
+
 
 // Every node calls it at one place of the program, also a node that has failed: without its answer the others would
 // wait for it. The own error is kept, since it names the reason.

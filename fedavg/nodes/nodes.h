@@ -68,6 +68,10 @@ Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err);
 // all: the nodes' `mine` in the nodes' order, one after the other; counts (size): bytes of each.
 Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err);
 
+// As nodes_gather, where each node knows its own `bytes` alone: fills in counts (size). The caller frees *all, which
+// begins on a cache line, after a failure, too.
+Status nodes_collect(Nodes *nodes, void **all, size_t *counts, const void *mine, size_t bytes, Error *err);
+
 // All or none: after something that can fail on one node alone. `mine` is its status there, returned if it is a
 // failure; UNAVAILABLE, naming the node, when it is another's. Every node is busy afterwards, for the next such step.
 Status nodes_agree(Nodes *nodes, Status mine, Error *err);

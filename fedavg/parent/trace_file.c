@@ -6,14 +6,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-// Both lists follow TRACE_LIST, so that a new kind of span is one line in trace.h.
-static const char *const names[] = {
-#define X(kind, name, counts) name,
-    TRACE_LIST(X)
-#undef X
-};
-static const char *const counted[] = {
-#define X(kind, name, counts) counts,
+// A new kind of span is one line in trace.h.
+static const struct {
+    const char *name, *counts;
+} kinds[] = {
+#define X(kind, name, counts) {name, counts},
     TRACE_LIST(X)
 #undef X
 };
@@ -76,47 +73,31 @@ static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *c
 static void write_span(FILE *stream, const TraceSpan *span, uint32_t node, uint32_t workers) {
     uint64_t begin = span->begin_nanoseconds, duration = span->end_nanoseconds - begin;
     bool is_parent = span->rank == workers;
+    const char *name = kinds[span->kind].name, *counts = kinds[span->kind].counts;
     fprintf(stream,
             ",\n{\"name\":\"%s %u\",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%llu.%03llu,\"dur\":%llu.%03llu,\"pid\":%u,"
             "\"tid\":%u,\"args\":{\"round\":%u",
-            names[span->kind], span->number, names[span->kind], (unsigned long long)begin / 1000,
-            (unsigned long long)begin % 1000, (unsigned long long)duration / 1000, (unsigned long long)duration % 1000,
-            node, is_parent ? 0 : span->rank + 1, span->round);
-    if (counted[span->kind]) fprintf(stream, ",\"%s\":%u", counted[span->kind], span->number);
+            name, span->number, name, (unsigned long long)begin / 1000, (unsigned long long)begin % 1000,
+            (unsigned long long)duration / 1000, (unsigned long long)duration % 1000, node,
+            is_parent ? 0 : span->rank + 1, span->round);
+    if (counts) fprintf(stream, ",\"%s\":%u", counts, span->number);
     if (!is_parent) fprintf(stream, ",\"rank\":%u", span->rank);
     fputs("}}", stream);
-}
-
-// Sizes are gathered first, since nodes have different numbers of spans.
-static Status gather_spans(TraceSpan **all, size_t **counts, Nodes *nodes, const TraceSpan *mine, size_t bytes,
-                           Error *err) {
-    size_t *sizes = calloc(2 * (size_t)nodes->size, sizeof *sizes), total = 0;
-    if (!sizes) return fail(err, STATUS_OS, "no memory for the trace of %u nodes", nodes->size);
-    *counts = sizes;
-    for (uint32_t node = 0; node < nodes->size; node++)
-        sizes[nodes->size + node] = sizeof bytes;
-    TRY(nodes_gather(nodes, sizes, &bytes, sizes + nodes->size, err));
-    for (uint32_t node = 0; node < nodes->size; node++)
-        total += sizes[node];
-    *all = malloc(total + 1);
-    if (!*all) return fail(err, STATUS_OS, "no memory for a trace of %zu bytes", total);
-    return nodes_gather(nodes, *all, mine, sizes, err);
 }
 
 // All nodes take part in the gather, but only node 0 has a file. Buffers are emptied on each call, so that they need
 // room only for what is traced between two calls.
 Status trace_file_drain(TraceFile *file, const RunMemory *memory, Nodes *nodes, Error *err) {
     if (!file->path[0]) return STATUS_OK;
-    size_t count, *counts = NULL;
-    TraceSpan *mine = take_spans(file, memory, &count), *all = NULL;
-    if (!mine) return fail(err, STATUS_OS, "no memory for a trace of %zu spans", count);
-    Status status = gather_spans(&all, &counts, nodes, mine, count * sizeof *mine, err);
+    size_t count, *counts = malloc(nodes->size * sizeof *counts);
+    TraceSpan *mine = take_spans(file, memory, &count);
+    void *all = NULL;
+    Status status = mine && counts ? nodes_collect(nodes, &all, counts, mine, count * sizeof *mine, err)
+                                   : fail(err, STATUS_OS, "no memory for a trace of %zu spans", count);
     const TraceSpan *next = all;
-    for (uint32_t node = 0; node < nodes->size && status == STATUS_OK && file->stream; node++) {
-        size_t of_node = counts[node] / sizeof *next;
-        for (size_t i = 0; i < of_node; i++)
+    for (uint32_t node = 0; node < nodes->size && status == STATUS_OK && file->stream; node++)
+        for (size_t i = 0; i < counts[node] / sizeof *next; i++)
             write_span(file->stream, next++, node, memory->config->workers);
-    }
     free(all);
     free(counts);
     free(mine);
