@@ -115,7 +115,7 @@ static Status meet(Nodes *nodes, Error *err) {
 
 // Without peers the node is alone again: every function then needs no other node.
 static void release(Nodes *nodes) {
-    for (uint32_t node = 0; node < nodes->size; node++)
+    for (uint32_t node = 0; node < nodes->size && nodes->peers; node++)
         if (nodes->peers[node].pidfd >= 0) close(nodes->peers[node].pidfd);
     free(nodes->peers);
     *nodes = (Nodes){.size = 1};
@@ -159,8 +159,7 @@ Status nodes_init(Nodes *nodes, Error *err) {
     Status status = join(nodes, started, err);
     if (status == STATUS_OK) status = nodes_busy(nodes, err);
     if (status == STATUS_OK) return STATUS_OK;
-    if (nodes->peers) release(nodes);
-    *nodes = (Nodes){.size = 1};
+    release(nodes);
     return status;
 }
 
@@ -352,6 +351,7 @@ Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *cou
     free(pieces);
     return status;
 }
+
 // The sizes travel first, because a gather has to know all of them.
 Status nodes_collect(Nodes *nodes, void **all, size_t *counts, const void *mine, size_t bytes, Error *err) {
     *all = NULL;
@@ -367,7 +367,6 @@ Status nodes_collect(Nodes *nodes, void **all, size_t *counts, const void *mine,
     if (!*all) return fail(err, STATUS_OS, "no memory for %zu bytes of %u nodes", total, nodes->size);
     return nodes_gather(nodes, *all, mine, counts, err);
 }
-
 
 // Every node calls it at one place of the program, also a node that has failed: without its answer the others would
 // wait for it. The own error is kept, since it names the reason.
