@@ -88,21 +88,17 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
 }
 
 // Durations are drawn with functions of the C library, whose last bits differ between machines: all nodes use node 0's
-// schedule. Sizes travel first, because a node's own schedule may have another number of trainings.
+// schedule. Their number travels first, because a node's own schedule may have another number of trainings.
 static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
+    uint32_t count = schedule->count;
     if (nodes->size == 1) return STATUS_OK;
-    uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_pending};
-    TRY(nodes_broadcast(nodes, sizes, sizeof sizes, err));
-    ScheduledJob *jobs = realloc(schedule->jobs, sizes[0] * sizeof *jobs);
-    if (jobs) schedule->jobs = jobs;
-    uint32_t *waiting = realloc(schedule->waiting, (sizes[2] + 1) * sizeof *waiting);
-    if (waiting) schedule->waiting = waiting;
-    if (!jobs || !waiting) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", sizes[0]);
-    schedule->count = sizes[0], schedule->most_jobs = sizes[1], schedule->most_pending = sizes[2];
-    TRY(nodes_broadcast(nodes, jobs, schedule->count * sizeof *jobs, err));
-    TRY(nodes_broadcast(nodes, schedule->first, ((size_t)schedule->versions + 1) * sizeof *schedule->first, err));
-    return nodes_broadcast(nodes, schedule->published, ((size_t)schedule->versions + 1) * sizeof *schedule->published,
-                           err);
+    TRY(nodes_broadcast(nodes, &count, sizeof count, err));
+    ScheduledJob *jobs = realloc(schedule->jobs, count * sizeof *jobs);
+    if (!jobs) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", count);
+    schedule->jobs = jobs;
+    schedule->count = schedule->capacity = count;
+    TRY(nodes_broadcast(nodes, jobs, count * sizeof *jobs, err));
+    return schedule_complete(schedule, err);
 }
 
 // A place holds the integers of one update; where rules need the weights that it began with, a second place holds
@@ -297,7 +293,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         const Walk walk = walk_of(&config->recipe.schedule, cohort->round, member->epochs);
         member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
         Member work = *member; // as the clock sees it
-        if (walk.steps > 0) work.samples = walk_work(&walk, member->samples, size);
+        work.samples = walk_work(&walk, member->samples, size);
         member->reach = local_reach(&config->recipe.local, &training, member->steps);
         member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
                                                   cohort->each.down, cohort->each.up, config->seed, cohort->round);
@@ -361,7 +357,7 @@ static void complete_scheduled(Cohort *cohort) {
         const ScheduledJob *job = &cohort->memory->schedule.jobs[work.flight];
         const uint32_t key = schedule_key(job->start, job->visit);
         const Walk walk = walk_of(&config->recipe.schedule, key, work.epochs);
-        if (walk.steps > 0) work.samples = walk_work(&walk, work.samples, config->training.batch_size);
+        work.samples = walk_work(&walk, work.samples, config->training.batch_size);
         add_energy(cohort, &work, key);
         cohort->jobs += work.fate == MEMBER_ARRIVES;
     }

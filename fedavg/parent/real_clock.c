@@ -166,28 +166,21 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
 
 // Records the arrival. A replay has only this record, so that it holds all that decides the bits: client, visit, the
 // version that the update began with, and its weights. `applied` is the version before the one that the update makes,
-// as in a simulated schedule. Room doubles, since the number of arrivals is not known.
+// as in a simulated schedule.
 static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
     RealClock *clock = &rounds->clock;
     const Flight *flight = flight_of(rounds, rank);
     clock->collected++;
-    if (clock->log.count == clock->capacity) {
-        clock->capacity = clock->capacity > 0 ? 2 * clock->capacity : 1024;
-        ScheduledJob *more = realloc(clock->log.jobs, clock->capacity * sizeof *more);
-        if (!more) return fail(err, STATUS_OS, "no memory for a record of %u trainings", clock->capacity);
-        clock->log.jobs = more;
-    }
-    clock->log.jobs[clock->log.count++] =
-        (ScheduledJob){.client = flight->job.client,
-                       .visit = flight->job.visit,
-                       .start = flight->version,
-                       .applied = version_of(rounds),
-                       .epochs = flight->job.epochs,
-                       .weight = weight,
-                       .trust = trust,
-                       .begin_microseconds = (flight->begin_nanoseconds - clock->start_nanoseconds) / 1000,
-                       .end_microseconds = (flight->end_nanoseconds - clock->start_nanoseconds) / 1000};
-    return STATUS_OK;
+    const ScheduledJob job = {.client = flight->job.client,
+                              .visit = flight->job.visit,
+                              .start = flight->version,
+                              .applied = version_of(rounds),
+                              .epochs = flight->job.epochs,
+                              .weight = weight,
+                              .trust = trust,
+                              .begin_microseconds = (flight->begin_nanoseconds - clock->start_nanoseconds) / 1000,
+                              .end_microseconds = (flight->end_nanoseconds - clock->start_nanoseconds) / 1000};
+    return schedule_add(&clock->log, &job, err);
 }
 
 // Returns a place in the round's record for an update that makes no part of the version, as long as enough places

@@ -15,8 +15,7 @@ typedef struct Rounds Rounds;
 
 // In the parent. The workers' side is one Flight per rank, in the control segment (memory/layout.h).
 typedef struct RealClock {
-    Schedule log;      // owned: the jobs that were applied, in the order of their arrival
-    uint32_t capacity; // of these
+    Schedule log; // owned: the jobs that were applied, in the order of their arrival
     Owned owned;
     uint32_t *picks, *visits, *lost; // owned (clients): the order of a version's draw; begun so often; to begin anew
     uint32_t *samples;               // owned (clients)

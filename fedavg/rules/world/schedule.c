@@ -1,22 +1,8 @@
 #include "schedule.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/owned.h"
-#include "fedavg/rules/world/sampler.h"
-#include "fedavg/rules/world/stale_rules.h"
-#include "fedavg/rules/world/walk.h"
-
-enum {
-    MOST_JOBS = 1 << 26,
-    MOST_VERSIONS = 1000000, // of any run: an update that would arrive after this many joins none
-    LATER_JOBS = 1 << 16,    // jobs after the versions asked for, before finished ones are removed
-    FEW_PICKS = 16,          // spare picks: a version rarely begins more clients
-    VISITS = 1 << 10,
-    ROUND_BITS = 20
-};
+enum { VISITS = 1 << 10, ROUND_BITS = 20 };
 
 // Packs version and visit into one round number: the low ROUND_BITS hold version + 1, as in a synchronous run. A client
 // that begins more than VISITS times from one version has the random numbers of its first visit again.
@@ -28,17 +14,25 @@ uint32_t schedule_round(uint32_t key) {
     return key & ((1u << ROUND_BITS) - 1);
 }
 
-// Appends the jobs among first to end - 1 that still wait when `versions` are made.
-static void wait_for_step(Schedule *schedule, uint32_t first, uint32_t end, uint32_t versions) {
-    for (uint32_t j = first; j < end; j++)
-        if (schedule->jobs[j].applied != NEVER_APPLIED && schedule->jobs[j].applied >= versions)
-            schedule->waiting[schedule->waiting_count++] = j;
+Status schedule_add(Schedule *schedule, const ScheduledJob *job, Error *err) {
+    if (schedule->count == schedule->capacity) {
+        const uint32_t capacity = schedule->capacity > 0 ? 2 * schedule->capacity : 1024;
+        ScheduledJob *more = realloc(schedule->jobs, capacity * sizeof *more);
+        if (!more) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", capacity);
+        schedule->jobs = more;
+        schedule->capacity = capacity;
+    }
+    schedule->jobs[schedule->count++] = *job;
+    return STATUS_OK;
 }
 
-void schedule_resume(Schedule *schedule, uint32_t versions) {
-    schedule->waiting_count = 0;
-    wait_for_step(schedule, 0, schedule->first[versions], versions);
+void schedule_free(Schedule *schedule) {
+    owned_free(&schedule->owned);
+    free(schedule->jobs);
+    *schedule = (Schedule){0};
 }
+
+// The jobs that wait --------------------------------------------------------------------------------------------------
 
 // Jobs that still wait keep their order, and those of the newest version follow: the list stays in the order of the
 // jobs, by which checkpoints store the updates.
@@ -46,279 +40,37 @@ void schedule_advance(Schedule *schedule, uint32_t versions) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < schedule->waiting_count; i++)
         if (schedule->jobs[schedule->waiting[i]].applied >= versions) schedule->waiting[left++] = schedule->waiting[i];
+    for (uint32_t j = schedule->first[versions - 1]; j < schedule->first[versions]; j++)
+        if (schedule->jobs[j].applied != NEVER_APPLIED && schedule->jobs[j].applied >= versions)
+            schedule->waiting[left++] = j;
     schedule->waiting_count = left;
-    wait_for_step(schedule, schedule->first[versions - 1], schedule->first[versions], versions);
 }
 
-void schedule_free(Schedule *schedule) {
-    free(schedule->waiting);
-    free(schedule->published);
-    free(schedule->first);
-    free(schedule->jobs);
-    *schedule = (Schedule){0};
+void schedule_resume(Schedule *schedule, uint32_t versions) {
+    schedule->waiting_count = 0;
+    for (uint32_t version = 1; version <= versions; version++)
+        schedule_advance(schedule, version);
 }
 
-// The simulation ------------------------------------------------------------------------------------------------------
+// The other fields ----------------------------------------------------------------------------------------------------
 
-typedef struct Simulation {
-    const ScheduleGiven *given;
-    Schedule *schedule;
-    Owned owned;
-    uint32_t capacity; // of the schedule's jobs
-    uint32_t *flying;  // owned (clients): running jobs, as a heap with the first to end at the top
-    uint32_t *buffer;  // owned (clients): jobs that arrived since the last version
-    uint8_t *busy;     // owned (clients): 1 while it trains; 2 if it must not have a second update in this version
-    uint32_t *visits;  // owned (clients): trainings from this version
-    uint32_t *picks;   // owned (clients): the order in which clients begin from this version
-    uint32_t *samples; // owned (clients)
-    uint64_t *scratch; // owned (clients + 1)
-    Member *members;   // owned (clients): the clients in the buffer
-    uint32_t in_flight, buffered, picked, next;
-    uint32_t free_places; // the number of clients that may begin
-    uint32_t owing;       // running or buffered jobs of the versions asked for
-    uint32_t version;
-    uint32_t asked; // jobs of the versions asked for, set when all of these are made
-    uint32_t begun; // jobs so far; later ones that have ended may have left the schedule
-    uint64_t now;
-    uint32_t k, m;
-} Simulation;
-
-static const double *numbers(const Simulation *sim) {
-    return sim->given->rule->number;
-}
-
-// Equal times are decided by the job's number, so that the schedule does not depend on how the heap was built.
-static bool ends_before(const Simulation *sim, uint32_t a, uint32_t b) {
-    const ScheduledJob *x = &sim->schedule->jobs[a], *y = &sim->schedule->jobs[b];
-    return x->end_microseconds != y->end_microseconds ? x->end_microseconds < y->end_microseconds : a < b;
-}
-
-// Inserts a job into the heap.
-static void fly(Simulation *sim, uint32_t job) {
-    uint32_t at = sim->in_flight++;
-    for (; at > 0 && ends_before(sim, job, sim->flying[(at - 1) / 2]); at = (at - 1) / 2)
-        sim->flying[at] = sim->flying[(at - 1) / 2];
-    sim->flying[at] = job;
-}
-
-// Removes the job that ends first from the heap.
-static uint32_t land(Simulation *sim) {
-    const uint32_t landed = sim->flying[0], last = sim->flying[--sim->in_flight];
-    uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < sim->in_flight; at = child) {
-        if (child + 1 < sim->in_flight && ends_before(sim, sim->flying[child + 1], sim->flying[child])) child++;
-        if (ends_before(sim, last, sim->flying[child])) break;
-        sim->flying[at] = sim->flying[child];
+// A version exists from the moment its last update arrives, but not before the version before it.
+static void date_versions(Schedule *schedule) {
+    uint64_t *published = schedule->published;
+    for (uint32_t j = 0; j < schedule->count; j++) {
+        const ScheduledJob *job = &schedule->jobs[j];
+        uint64_t *end = job->applied < schedule->versions ? &published[job->applied + 1] : NULL;
+        if (end && job->end_microseconds > *end) *end = job->end_microseconds;
     }
-    sim->flying[at] = last;
-    return landed;
+    for (uint32_t version = 1; version <= schedule->versions; version++)
+        if (published[version] < published[version - 1]) published[version] = published[version - 1];
 }
-
-// Draws the order in which clients begin from this version, `size` of it. A longer draw has the same beginning.
-static void draw(Simulation *sim, uint32_t size) {
-    const ScheduleGiven *given = sim->given;
-    const Draw draw = {.world = given->world,
-                       .samples = sim->samples,
-                       .scratch = sim->scratch,
-                       .among = given->population,
-                       .clients = given->population_count,
-                       .size = size,
-                       .seed = given->seed,
-                       .round = sim->version + 1,
-                       .in_order = true};
-    sim->picked = sampler_draw(sim->picks, &draw);
-}
-
-// The next client that may begin, in the order of the version's draw, cyclically. Returns whether there is one. The
-// draw is made in parts: FEW_PICKS clients beyond K at first, then four times as many whenever they are used up. Most
-// versions begin few clients, and a full draw per version would take longer than all the rest of the simulation.
-static bool pick(uint32_t *client, Simulation *sim) {
-    const uint32_t clients = sim->given->population_count;
-    for (uint32_t tried = 0; tried < clients + 1; tried++, sim->next++) {
-        if (sim->next >= sim->picked && sim->picked < clients) {
-            const uint32_t before = sim->picked, more = 4 * (before > FEW_PICKS ? before : FEW_PICKS);
-            draw(sim, before < clients / 4 && more < clients ? more : clients);
-            if (sim->picked == before) sim->next = 0; // by-size: the others have no samples
-        }
-        if (sim->next >= sim->picked) sim->next = 0;
-        *client = sim->picks[sim->next];
-        if (!sim->busy[*client] && sim->samples[*client] > 0) {
-            sim->next++;
-            return true;
-        }
-    }
-    return false;
-}
-
-// Either so few updates arrive that the versions asked for are never made, or one of their clients is so slow that
-// millions of other trainings end before it. The message says which, since the remedies differ.
-static Status never_ends(const Simulation *sim, Error *err) {
-    const uint32_t versions = sim->given->versions;
-    if (sim->version < versions)
-        return fail(
-            err, STATUS_USAGE,
-            "after %d trainings only %u of the %u versions are made; make the durations or the fates of clients "
-            "less unequal",
-            MOST_JOBS, sim->version, versions);
-    return fail(err, STATUS_USAGE,
-                "client %u, which begins from one of the %u versions, has not arrived when %u more are made by %d "
-                "trainings; make the durations of clients less unequal",
-                sim->schedule->jobs[sim->flying[sim->in_flight - 1]].client, versions, sim->version - versions,
-                MOST_JOBS);
-}
-
-static int by_number(const void *a, const void *b) {
-    const uint32_t x = **(uint32_t *const *)a, y = **(uint32_t *const *)b;
-    return (x > y) - (x < y);
-}
-
-// Jobs after the versions asked for are needed only until they have arrived and joined a version. Moves the remaining
-// ones together, in order, so that the schedule does not grow while it waits for a slow client.
-static Status forget_landed(Simulation *sim, Error *err) {
-    Schedule *schedule = sim->schedule;
-    if (sim->asked == 0) sim->asked = schedule->count;
-    const uint32_t wanted = sim->in_flight + sim->buffered;
-    if (schedule->count - sim->asked < LATER_JOBS || schedule->count - sim->asked < 2 * wanted) return STATUS_OK;
-    uint32_t **places = malloc((wanted + 1) * sizeof *places), count = 0;
-    if (!places) return fail(err, STATUS_OS, "no memory for a list of %u trainings", wanted);
-    for (uint32_t i = 0; i < sim->in_flight; i++)
-        if (sim->flying[i] >= sim->asked) places[count++] = &sim->flying[i];
-    for (uint32_t i = 0; i < sim->buffered; i++)
-        if (sim->buffer[i] >= sim->asked) places[count++] = &sim->buffer[i];
-    qsort(places, count, sizeof *places, by_number);
-    for (uint32_t i = 0; i < count; i++) {
-        schedule->jobs[sim->asked + i] = schedule->jobs[*places[i]];
-        *places[i] = sim->asked + i;
-    }
-    schedule->count = sim->asked + count;
-    free(places);
-    return STATUS_OK;
-}
-
-// Starts a client's training from the current version: draws its fate and its duration with the keys of a training. The
-// key is the round number of a member of an ordinary cohort (schedule_key), so that a schedule with K = M and
-// dispatch=publish draws the fates of fedavg's rounds.
-static Status begin(Simulation *sim, uint32_t client, Error *err) {
-    const ScheduleGiven *given = sim->given;
-    Schedule *schedule = sim->schedule;
-    if (sim->begun++ == MOST_JOBS) return never_ends(sim, err);
-    if (sim->version >= given->versions) TRY(forget_landed(sim, err));
-    if (schedule->count == sim->capacity) {
-        sim->capacity = sim->capacity > 0 ? 2 * sim->capacity : 1024;
-        ScheduledJob *more = realloc(schedule->jobs, sim->capacity * sizeof *more);
-        if (!more) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", sim->capacity);
-        schedule->jobs = more;
-    }
-    ScheduledJob *job = &schedule->jobs[schedule->count];
-    *job = (ScheduledJob){.client = client,
-                          .visit = sim->visits[client]++,
-                          .start = sim->version,
-                          .applied = NEVER_APPLIED,
-                          .pending = NO_PENDING,
-                          .begin_microseconds = sim->now};
-    const uint32_t key = schedule_key(job->start, job->visit);
-    Member member = given->clients[client];
-    world_absences(&member, 1, given->world, given->local_epochs, given->seed, key);
-    job->epochs = member.epochs;
-    job->fate = member.fate;
-    const Walk walk = walk_of(given->rule, key, member.epochs);
-    if (walk.steps > 0) member.samples = walk_work(&walk, member.samples, given->batch_size);
-    job->end_microseconds = sim->now + world_duration(&member, given->world, given->local_epochs, given->down_bytes,
-                                                      given->up_bytes, given->seed, key);
-    sim->busy[client] = 1;
-    if (job->start < given->versions) sim->owing++;
-    fly(sim, schedule->count++);
-    return STATUS_OK;
-}
-
-// Whether a client that began now would leave a running one too many versions behind.
-static bool must_wait(const Simulation *sim) {
-    const double bound = numbers(sim)[BUFFERED_BOUND];
-    for (uint32_t i = 0; i < sim->in_flight && !isnan(bound); i++)
-        if (sim->version - sim->schedule->jobs[sim->flying[i]].start > bound) return true;
-    return false;
-}
-
-static Status dispatch(Simulation *sim, Error *err) {
-    uint32_t client;
-    if (sim->free_places == 0 || must_wait(sim)) return STATUS_OK; // which clients that begin now do not change
-    for (; sim->free_places > 0 && pick(&client, sim); sim->free_places--)
-        TRY(begin(sim, client, err));
-    return STATUS_OK;
-}
-
-static int by_client(const void *a, const void *b) {
-    const ScheduledJob *x = *(ScheduledJob *const *)a, *y = *(ScheduledJob *const *)b;
-    if (x->client != y->client) return x->client < y->client ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
-// The share of each update in the buffer, as in a round of these clients. The jobs are sorted by client, so that sums
-// over them do not depend on the order of arrival.
-static Status weigh(Simulation *sim, Error *err) {
-    const ScheduleGiven *given = sim->given;
-    ScheduledJob **jobs = malloc(sim->k * sizeof *jobs);
-    if (!jobs) return fail(err, STATUS_OS, "no memory for %u updates", sim->k);
-    for (uint32_t i = 0; i < sim->k; i++)
-        jobs[i] = &sim->schedule->jobs[sim->buffer[i]];
-    qsort(jobs, sim->k, sizeof(ScheduledJob *), by_client);
-    for (uint32_t i = 0; i < sim->k; i++) {
-        sim->members[i] = given->clients[jobs[i]->client];
-        sim->members[i].fate = MEMBER_ARRIVES;
-    }
-    given->share(sim->members, sim->k, given->world, given->combine);
-    for (uint32_t i = 0; i < sim->k; i++) {
-        jobs[i]->applied = sim->version;
-        jobs[i]->weight = sim->members[i].share;
-        jobs[i]->trust = stale_weight(given->stale, sim->version - jobs[i]->start);
-        if (jobs[i]->start < given->versions) sim->owing--;
-        sim->busy[jobs[i]->client] &= 1;
-    }
-    free(jobs);
-    return STATUS_OK;
-}
-
-// Makes a version from the buffer, and draws the order for the next one.
-static Status publish(Simulation *sim, Error *err) {
-    TRY(weigh(sim, err));
-    sim->buffered = 0;
-    sim->version++;
-    if (sim->version <= sim->given->versions) sim->schedule->published[sim->version] = sim->now;
-    memset(sim->visits, 0, sim->given->client_count * sizeof *sim->visits);
-    sim->next = sim->picked = 0;
-    const uint32_t wanted = sim->k + FEW_PICKS, clients = sim->given->population_count;
-    draw(sim, wanted < clients ? wanted : clients); // a version rarely begins more; pick draws further if it does
-    if (numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_PUBLISH) sim->free_places = sim->m - sim->in_flight;
-    return STATUS_OK;
-}
-
-// Moves the clock to the next arrival. The update is dropped if it is too stale, else buffered; K buffered ones make a
-// version. With twice=no the mark 2 keeps the client out until the version is made, where weigh clears it.
-static Status arrive(Simulation *sim, Error *err) {
-    const bool at_once = numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_ARRIVAL;
-    const uint32_t index = land(sim);
-    ScheduledJob *job = &sim->schedule->jobs[index];
-    sim->now = job->end_microseconds;
-    sim->busy[job->client] = 0;
-    if (job->fate == MEMBER_ARRIVES && sim->version - job->start > numbers(sim)[BUFFERED_LIMIT])
-        job->fate = MEMBER_IS_LATE;
-    if (job->fate != MEMBER_ARRIVES) {
-        sim->owing -= job->start < sim->given->versions ? 1 : 0;
-        sim->free_places++;
-        return STATUS_OK;
-    }
-    if (numbers(sim)[BUFFERED_TWICE] == TWICE_NO) sim->busy[job->client] = 2;
-    sim->buffer[sim->buffered++] = index;
-    if (at_once) sim->free_places++;
-    return sim->buffered == sim->k ? publish(sim, err) : STATUS_OK;
-}
-
-// The finished schedule -----------------------------------------------------------------------------------------------
 
 // The jobs of a version are adjacent, because jobs are in the order of their start. Those that begin after the last
 // version are cut off: they were simulated only to find out when the others arrive.
 static void index_versions(Schedule *schedule) {
     uint32_t job = 0;
+    schedule->most_jobs = 0;
     for (uint32_t version = 0; version <= schedule->versions; version++) {
         while (job < schedule->count && schedule->jobs[job].start < version)
             job++;
@@ -343,6 +95,7 @@ static Status find_pending(Schedule *schedule, Error *err) {
         return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", schedule->count);
     }
     uint32_t free_count = 0;
+    schedule->most_pending = 0;
     for (uint32_t version = 0; version < schedule->versions; version++)
         due[version] = none;
     for (uint32_t version = 0; version < schedule->versions; version++) {
@@ -358,88 +111,19 @@ static Status find_pending(Schedule *schedule, Error *err) {
             free_places[free_count++] = schedule->jobs[j].pending;
     }
     owned_free(&owned);
-    schedule->waiting = malloc((schedule->most_pending + 1) * sizeof *schedule->waiting);
-    if (!schedule->waiting) return fail(err, STATUS_OS, "no memory for a list of %u trainings", schedule->most_pending);
-    return STATUS_OK;
+    schedule->waiting = own(&schedule->owned, schedule->most_pending, sizeof *schedule->waiting);
+    if (!schedule->owned.lacks_memory) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for a list of %u trainings", schedule->most_pending);
 }
 
-// M clients must be able to train at a time, or a place would stay empty for ever: clients without samples cannot.
-static Status allocate(Simulation *sim, Error *err) {
-    const uint32_t clients = sim->given->client_count, versions = sim->given->versions;
-    uint32_t able = 0;
-    sim->flying = own(&sim->owned, sim->m, sizeof *sim->flying);
-    sim->buffer = own(&sim->owned, sim->k, sizeof *sim->buffer);
-    sim->busy = own(&sim->owned, clients, sizeof *sim->busy);
-    sim->visits = own(&sim->owned, clients, sizeof *sim->visits);
-    sim->picks = own(&sim->owned, clients, sizeof *sim->picks);
-    sim->samples = own(&sim->owned, clients, sizeof *sim->samples);
-    sim->scratch = own(&sim->owned, (size_t)clients + 1, sizeof *sim->scratch);
-    sim->members = own(&sim->owned, sim->k, sizeof *sim->members);
-    sim->schedule->first = calloc((size_t)versions + 1, sizeof *sim->schedule->first);
-    sim->schedule->published = calloc((size_t)versions + 1, sizeof *sim->schedule->published);
-    if (sim->owned.lacks_memory || !sim->schedule->first || !sim->schedule->published)
-        return fail(err, STATUS_OS, "no memory for a schedule of %u clients and %u versions", clients, versions);
-    for (uint32_t client = 0; client < clients; client++) {
-        sim->samples[client] = sim->given->clients[client].samples;
-        able += sim->given->population ? 0 : sim->samples[client] > 0;
-    }
-    for (uint32_t i = 0; i < sim->given->population_count && sim->given->population; i++)
-        able += sim->samples[sim->given->population[i]] > 0;
-    if (able >= sim->m) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%u clients train at a time (M), but only %u have samples; lower it, or take fewer --clients or another "
-        "--partition",
-        sim->m, able);
-}
-
-// M clients begin at time 0. From then on the clock jumps from one arrival to the next: between two of them nothing
-// changes.
-static Status run(Simulation *sim, Error *err) {
-    Schedule *schedule = sim->schedule;
-    TRY(allocate(sim, err));
-    draw(sim, sim->given->population_count);
-    sim->free_places = sim->m;
-    TRY(dispatch(sim, err));
-    // Jobs that begin from the last version are simulated to their arrival, too: the run reports when they arrive.
-    while (sim->version < sim->given->versions || (sim->owing > 0 && sim->version < MOST_VERSIONS)) {
-        TRY(arrive(sim, err));
-        TRY(dispatch(sim, err));
-    }
+Status schedule_complete(Schedule *schedule, Error *err) {
+    const size_t versions = (size_t)schedule->versions + 1;
+    owned_free(&schedule->owned);
+    schedule->first = own(&schedule->owned, versions, sizeof *schedule->first);
+    schedule->published = own(&schedule->owned, versions, sizeof *schedule->published);
+    if (schedule->owned.lacks_memory)
+        return fail(err, STATUS_OS, "no memory for a schedule of %u versions", schedule->versions);
+    date_versions(schedule);
     index_versions(schedule);
     return find_pending(schedule, err);
-}
-
-// A version exists from the moment its last update arrives, but not before the version before it.
-Status schedule_complete(Schedule *schedule, Error *err) {
-    Status status = STATUS_OK;
-    schedule->first = calloc((size_t)schedule->versions + 1, sizeof *schedule->first);
-    schedule->published = calloc((size_t)schedule->versions + 1, sizeof *schedule->published);
-    if (!schedule->first || !schedule->published)
-        status = fail(err, STATUS_OS, "no memory for a schedule of %u versions", schedule->versions);
-    for (uint32_t j = 0; j < schedule->count && status == STATUS_OK; j++) {
-        const ScheduledJob *job = &schedule->jobs[j];
-        uint64_t *end = job->applied < schedule->versions ? &schedule->published[job->applied + 1] : NULL;
-        if (end && job->end_microseconds > *end) *end = job->end_microseconds;
-    }
-    for (uint32_t version = 0; version < schedule->versions && status == STATUS_OK; version++)
-        if (schedule->published[version + 1] < schedule->published[version])
-            schedule->published[version + 1] = schedule->published[version];
-    if (status == STATUS_OK) index_versions(schedule);
-    if (status == STATUS_OK) status = find_pending(schedule, err);
-    if (status != STATUS_OK) schedule_free(schedule);
-    return status;
-}
-
-// The schedule keeps the jobs and the index; all that only the simulation needs is freed with it.
-Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err) {
-    *schedule = (Schedule){.versions = given->versions};
-    Simulation sim = {.given = given,
-                      .schedule = schedule,
-                      .k = (uint32_t)given->rule->number[BUFFERED_K],
-                      .m = (uint32_t)given->rule->number[BUFFERED_M]};
-    Status status = run(&sim, err);
-    owned_free(&sim.owned);
-    if (status != STATUS_OK) schedule_free(schedule);
-    return status;
 }

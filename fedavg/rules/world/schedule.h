@@ -21,6 +21,7 @@
 #define SOUNDER_FEDAVG_RULES_WORLD_SCHEDULE_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/rules/rule.h"
 #include "fedavg/rules/world/world.h"
 
@@ -71,10 +72,11 @@ typedef struct ScheduledJob {
 } ScheduledJob;
 
 typedef struct Schedule {
-    ScheduledJob *jobs;  // owned (count): by version, and in order of their start
+    ScheduledJob *jobs; // owned (count; with room for capacity): by version, and in order of their start
+    Owned owned;
     uint32_t *first;     // owned (versions + 1): the first job of each version
     uint64_t *published; // owned (versions + 1): microseconds until the version exists
-    uint32_t count, versions;
+    uint32_t count, versions, capacity;
     uint32_t most_jobs;    // jobs that begin from one version, at most
     uint32_t most_pending; // jobs that wait at one time, at most
     uint32_t *waiting;     // owned (most_pending): the jobs that wait now, in order of their start
@@ -101,8 +103,11 @@ typedef struct ScheduleGiven {
 Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err);
 void schedule_free(Schedule *schedule);
 
-// Fills in the other fields of a schedule from recorded jobs (count, in order, with their results) and `versions`, for
-// a replay. Nothing to free on failure, including the jobs.
+// Appends a job. OS without memory.
+Status schedule_add(Schedule *schedule, const ScheduledJob *job, Error *err);
+
+// Fills in the other fields of a schedule from jobs (count, in order, with their results) and `versions`. OS without
+// memory.
 Status schedule_complete(Schedule *schedule, Error *err);
 
 // The round in the key of a training's random numbers; it differs for each visit. version: 0, 1, ...

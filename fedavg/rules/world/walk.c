@@ -71,5 +71,5 @@ uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size) {
 }
 
 uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size) {
-    return (uint32_t)smaller(walk_samples(walk, samples, batch_size), UINT32_MAX);
+    return walk->steps > 0 ? (uint32_t)smaller(walk_samples(walk, samples, batch_size), UINT32_MAX) : samples;
 }

@@ -50,7 +50,8 @@ uint64_t walk_steps(const Walk *walk, uint32_t batches);
 uint32_t stretch_samples(const Stretch *stretch, uint32_t samples, uint32_t batch_size);
 uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size);
 
-// walk_samples, cut at 32 bits, for the simulated clock.
+// The samples by which the simulated clock multiplies the epochs: `samples`; for a walk in steps, which is one epoch,
+// walk_samples, cut at 32 bits.
 uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size);
 
 #endif

@@ -65,7 +65,7 @@ static int by_start(const void *a, const void *b) {
 static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32_t clients, uint32_t local_epochs,
                         Error *err) {
     char line[512];
-    uint32_t number = 1, capacity = 0;
+    uint32_t number = 1;
     bool applied;
     ScheduledJob job;
     if (!fgets(line, sizeof line, file) || strcmp(line, NAMES) != 0)
@@ -79,14 +79,8 @@ static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32
             return fail(err, STATUS_DATA, "%.200s:%u: client %u, but there are only %u; raise --clients", path, number,
                         job.client, clients);
         if (!applied || job.start >= schedule->versions) continue; // checkpoints hold updates that are applied later
-        if (schedule->count == capacity) {
-            capacity = capacity > 0 ? 2 * capacity : 1024;
-            ScheduledJob *more = realloc(schedule->jobs, capacity * sizeof *more);
-            if (!more) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", capacity);
-            schedule->jobs = more;
-        }
         job.epochs = local_epochs;
-        schedule->jobs[schedule->count++] = job;
+        TRY(schedule_add(schedule, &job, err));
     }
     return STATUS_OK;
 }
@@ -114,10 +108,10 @@ Status run_schedule_read(Schedule *schedule, const char *path, uint32_t clients,
     Status status = read_jobs(schedule, file, path, clients, local_epochs, err);
     fclose(file);
     if (status == STATUS_OK) status = check_versions(schedule, path, err);
-    if (status != STATUS_OK) {
-        schedule_free(schedule);
-        return status;
+    if (status == STATUS_OK) {
+        qsort(schedule->jobs, schedule->count, sizeof *schedule->jobs, by_start);
+        status = schedule_complete(schedule, err);
     }
-    qsort(schedule->jobs, schedule->count, sizeof *schedule->jobs, by_start);
-    return schedule_complete(schedule, err);
+    if (status != STATUS_OK) schedule_free(schedule);
+    return status;
 }
