@@ -266,9 +266,11 @@ static bool asks_candidates(const RunConfig *config) {
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->population, cohort->wanted);
-    if (asks_candidates(config)) {
-        cohort->down_bytes = cohort->candidates * cohort->each.down;
-        cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
+    for (uint32_t i = 0; i < cohort->candidates && asks_candidates(config); i++) {
+        const Member candidate = member_of(cohort->memory, cohort->drawn[i]);
+        cohort->down_bytes += cohort->each.down;
+        cohort->up_bytes += REPORT_BYTES;
+        cohort->link_joules += world_link_joules(&candidate, &config->world, cohort->each.down, REPORT_BYTES);
     }
     double *sorted = cohort->losses + config->clients;
     enlist(cohort, sampler_keep_largest(cohort->drawn, sorted, cohort->losses, cohort->candidates, size));
@@ -279,7 +281,7 @@ void cohort_choose(Cohort *cohort) {
 static void add_energy(Cohort *cohort, const Member *work, uint32_t key) {
     const RunConfig *config = cohort->memory->config;
     world_energy(&cohort->training_joules, &cohort->link_joules, work, &config->world, config->training.local_epochs,
-                 cohort->each.down, cohort->each.up, config->seed, key);
+                 asks_candidates(config) ? 0 : cohort->each.down, cohort->each.up, config->seed, key);
 }
 
 // Computes steps and durations of all members. Random durations use functions of the C library: node 0's are taken by

@@ -70,6 +70,8 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     else
         cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
     cohort->up_bytes += (uint64_t)cohort->jobs * REPORT_BYTES;
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        cohort->link_joules += world_link_joules(&cohort->members[place], &config->world, 0, REPORT_BYTES);
     TRY(nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
                         err)); // pow is the library's
     return check_weighed(cohort, err);

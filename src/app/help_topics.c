@@ -141,7 +141,7 @@ static const HelpEntry metric_fields[] = {
     {"  training_joules, link_joules",
      "of the round, and all so far in *_total, if the file of --client-time has watts: watts times the clock's seconds "
      "of training, and of the bytes on the client's links (all drawn clients receive; those that hand in, also too "
-     "late, send)"},
+     "late, send; candidates of power-of-choice receive the model and send their loss)"},
     {"  update_length_mean, update_length_most", "of the updates that arrived"},
     {"  update_dispersion",
      "mean of the squared lengths, weighted by share, minus the squared length of the mean update"},

@@ -95,16 +95,18 @@ uint64_t world_duration(const Member *member, const World *world, uint32_t local
     return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));
 }
 
+double world_link_joules(const Member *member, const World *world, uint64_t down_bytes, uint64_t up_bytes) {
+    return member->link_watts * (transfer_seconds(down_bytes + up_bytes, member->bytes_per_second) +
+                                 transfer_seconds(down_bytes, world->down_bytes_per_second) +
+                                 transfer_seconds(up_bytes, world->up_bytes_per_second));
+}
+
 void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
                   uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round) {
     const bool hands_in = member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
-    const uint64_t sent = hands_in ? up_bytes : 0;
-    if (member->watts == 0 && member->link_watts == 0) return;
     if (hands_in || member->fate == MEMBER_IS_DROPPED)
         *training += member->watts * training_seconds(member, world, local_epochs, seed, round);
-    *links += member->link_watts * (transfer_seconds(down_bytes + sent, member->bytes_per_second) +
-                                    transfer_seconds(down_bytes, world->down_bytes_per_second) +
-                                    transfer_seconds(sent, world->up_bytes_per_second));
+    *links += world_link_joules(member, world, down_bytes, hands_in ? up_bytes : 0);
 }
 
 // By products and sums, so that no machine has other sizes. The loop ends with the full size at the latest.

@@ -136,6 +136,9 @@ uint64_t world_duration(const Member *member, const World *world, uint32_t local
 void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
                   uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round);
 
+// The joules of these bytes on the member's link.
+double world_link_joules(const Member *member, const World *world, uint64_t down_bytes, uint64_t up_bytes);
+
 // Whether durations are random; otherwise they are the same on all machines.
 bool world_has_random_durations(const World *world);
 
