@@ -21,10 +21,10 @@
 static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tensors) {
     CohortBytes each;
     const Algorithm algorithm = run_algorithm(config);
-    const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
-    each.down = state_models(config) * sent.count * sizeof(float); // what stays is not sent
+    const uint64_t whole = sent.count * sizeof(float); // what stays with clients, or is frozen, never travels
+    each.down = state_models(config) * whole;
     if (algorithm.traits.has[TRAIT_VOTES]) each.down = bytes_of_bits(sent.count, 2);
     if (algorithm.server->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too

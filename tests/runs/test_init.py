@@ -147,6 +147,8 @@ class Init(RunCase):
         sent = [self.rounds(run)[-1]["up_bytes"] for run in ("start", "frozen0")]
         frozen = sum(len(start[name][1]) for name in start if name not in ("norm1.weight", "fc1.weight"))
         self.assertEqual(sent[0] - sent[1], 2 * 4 * frozen)
+        up, down = ([self.rounds(run)[-1][key] for run in ("frozen0", "frozen3")] for key in ("up_bytes", "down_bytes"))
+        self.assertEqual((up[1] - 2 * 16, down[1]), (2 * (up[0] - 2 * 16), 2 * down[0]))  # frozen tensors have no control variates
         if not ON_CARD:
             self.check_frozen(start, "--attack", "gaussian", "--attackers", "0", out="attacked")
         self.check_frozen(start, "--algorithm", "ssgd", out="lockstep")
