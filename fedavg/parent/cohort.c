@@ -151,7 +151,7 @@ void cohort_free(Cohort *cohort) {
 
 // Clients to draw so that as many as wanted arrive.
 static uint32_t selected(const World *world, uint32_t clients, uint32_t wanted) {
-    double size = ceil(world->over_selection * wanted);
+    const double size = ceil(world->over_selection * wanted - 1e-9); // 1.1 * 50 is a little more than 55
     return size < clients ? (uint32_t)size : clients;
 }
 

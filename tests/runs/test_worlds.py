@@ -125,6 +125,8 @@ class World(WorldCase):
             self.assertEqual((entry["clients_drawn"], entry["clients_trained"], entry["clients_late"]), (8, 5, 3))
             self.assertEqual(entry["down_bytes"], 8 * model)
             self.assertEqual(entry["up_bytes"], 8 * (model + 16))
+        rounds = self.run_world("part", "--clients", "60", "--clients-per-round", "25", "--over-selection", "2.2", "--client-time", "exponential", "--rounds", "1")
+        self.assertEqual(rounds[0]["clients_drawn"], 55)  # in binary 2.2 * 25 is a little more
 
     def test_partial_work_is_samples_of_fewer_epochs(self):
         self.run_world("run", "--stragglers", "0.5 work=partial", "--local-epochs", "4", "--rounds", "3")
