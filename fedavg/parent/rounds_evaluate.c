@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/sampler.h"
@@ -184,7 +185,7 @@ Status rounds_rehearse_test(Rounds *rounds, Rehearsal *rehearsal, Error *err) {
     return STATUS_OK;
 }
 
-// Workers find the model in the shared weights, where the other one takes its place for the test.
+// Workers find the model in shared memory, where the other one takes its place for the test.
 Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weights, RoundReport *report, Error *err) {
     RunMemory *memory = rounds->memory;
     const ParentBackend *parent = rounds->parent.backend;
@@ -199,17 +200,13 @@ Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weight
         report->test_loss = result.loss_sum / (double)report->test_count;
         return STATUS_OK;
     }
-    float *model = malloc(bytes);
+    if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
+    float *tested = state_tested_model(memory), *model = malloc(bytes);
     if (!model) return fail(err, STATUS_OS, "no memory for a copy of the model (%zu bytes)", bytes);
-    memcpy(model, memory->weights, bytes);
-    if (rounds->engine->rest) {
-        const Status status = rounds->engine->rest(rounds, err);
-        if (status != STATUS_OK) free(model);
-        TRY(status);
-    }
-    memcpy(memory->weights, weights, bytes);
+    memcpy(model, tested, bytes);
+    memcpy(tested, weights, bytes);
     const Status status = rounds_evaluate(rounds, round, EVALUATE_TEST_SET, report, err);
-    memcpy(memory->weights, model, bytes);
+    memcpy(tested, model, bytes);
     free(model);
     return status;
 }

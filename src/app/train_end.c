@@ -162,10 +162,8 @@ Status train_write_model(Run *run, Error *err) {
                              {state_tested_model(&run->memory), config->parameters * sizeof(float)}};
     TRY(run_folder_check(&run->folder, err));
     TRY(durable_write(&folder, MODEL_NAME, file, 2, err));
-    if (state_models(config) > 1)
-        TRY(write_clusters(run, &folder, err));
-    else
-        TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
+    if (state_models(config) > 1) TRY(write_clusters(run, &folder, err));
+    TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, file, 2);
     energy_meter_read(&run->meter);
     RunSummary summary = {.rounds = run->rounds_done,

@@ -6,7 +6,6 @@
 #include "app/train/run_goals.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "fedavg/memory/state.h"
 
 Status train_write_checkpoint(Run *run, Error *err) {
     TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
@@ -136,7 +135,6 @@ Status train_check_data(const Run *run, Status status, Error *err) {
 }
 
 Status train_note_best(Run *run, uint32_t round, Error *err) {
-    if (state_models(run->memory.config) > 1) return STATUS_OK; // one file has one model
     if (!train_is_first(run) || round == 0 || run->memory.control->goals.best_round != round) return STATUS_OK;
     return best_model_note(&run->best, &run->memory, err);
 }

@@ -47,6 +47,20 @@ class BestModel(RunCase):
         self.assertNotIn("best:", out)
         self.assertTrue(os.path.samefile(self.path("run", "model.safetensors"), self.path("run", "best.safetensors")))
 
+    @unittest.skipIf("cuda" in DEVICE, "several models are for the CPU alone")
+    def test_of_several_models_the_tested_one_of_the_best_round_is_kept(self):
+        task = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--batch-size", "8", "--clients", "3", *DEVICE, "--lr", "0.5",
+                "--algorithm", "ifca", "--seed", "4", "--validation", "0.2", "--quiet"]
+        self.train(*task, "--rounds", "8", "--out", "run")
+        last = self.metrics("run")[-1]
+        self.assertLess(last["best_round"], 8)
+        self.assertEqual(self.rounds("run")[-1]["clients_by_cluster"], [0, 3])  # the model of the shared weights is not the one that is tested
+        self.train(*task, "--rounds", str(last["best_round"]), "--out", "until")
+        self.assertEqual(self.model("until"), hashlib.sha256(self.best_of("run")).hexdigest())
+        kept = json.loads(self.call("eval", "run/best.safetensors", "--json")[0])
+        self.assertAlmostEqual(last["best_model_test_loss"], kept["test_loss"], 6)
+        self.assertNotAlmostEqual(last["test_loss"], kept["test_loss"], 2)
+
     def test_a_file_of_that_name_is_not_written_over(self):
         os.makedirs(self.path("run"))
         with open(self.path("run", "best.safetensors"), "w") as file:

@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include "app/train/model_file.h"
+#include "fedavg/memory/state.h"
 
 Status best_model_note(BestModel *best, const RunMemory *memory, Error *err) {
     const Segment *weights = &memory->weights_segment;
+    const RunConfig *config = memory->config;
     if (!best->file) best->file = malloc(weights->bytes);
     if (!best->file) return fail(err, STATUS_OS, "no memory for a copy of the best model (%zu bytes)", weights->bytes);
     best->bytes = weights->bytes;
-    memcpy(best->file, weights->memory, weights->bytes);
+    memcpy(best->file, weights->memory, weights->bytes); // with the head of the file
+    memcpy((char *)best->file + config->weights_offset, state_tested_model(memory), config->parameters * sizeof(float));
     best->is_unsaved = true;
     return STATUS_OK;
 }

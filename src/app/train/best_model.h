@@ -25,7 +25,7 @@ typedef struct BestModel {
     bool is_unsaved;
 } BestModel;
 
-// Copies the shared model, whose test is the best so far. OS without memory.
+// Copies the tested model (state_tested_model), whose test is the best so far. OS without memory.
 Status best_model_note(BestModel *best, const RunMemory *memory, Error *err);
 
 // Before the checkpoint of `round`: writes the file if the model of best_round is not in that checkpoint.

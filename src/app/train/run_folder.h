@@ -8,7 +8,7 @@
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
 //   cluster-0.safetensors, ...  the models of all clusters (personal clusters), of which it is the largest one's
-//   best.safetensors            the best one of all tests; not of several models
+//   best.safetensors            the best one of all tests
 //   trainer.log                 what the programs of --trainer and --aggregator print; a new run appends to an old one
 //
 // The folder is locked (flock on the folder itself) while a run uses it: a second run is refused, and a kill releases
