@@ -62,8 +62,8 @@ static void draw(Rounds *rounds) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
     const Draw draw = {.world = &config->world,
-                       .samples = clock->samples,
-                       .scratch = clock->scratch,
+                       .samples = rounds->cohort.samples,
+                       .scratch = rounds->cohort.scratch,
                        .among = rounds->memory->population,
                        .clients = config->population,
                        .size = config->population,
@@ -82,15 +82,11 @@ static Status init(Rounds *rounds, Error *err) {
     clock->picks = own(&clock->owned, config->clients, sizeof *clock->picks);
     clock->visits = own(&clock->owned, config->clients, sizeof *clock->visits);
     clock->lost = own(&clock->owned, config->clients, sizeof *clock->lost);
-    clock->samples = own(&clock->owned, config->clients, sizeof *clock->samples);
-    clock->scratch = own(&clock->owned, (size_t)config->clients + 1, sizeof *clock->scratch);
     clock->busy = own(&clock->owned, config->clients, sizeof *clock->busy);
     if (clock->owned.lacks_memory) {
         free_clock(rounds);
         return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     }
-    for (uint32_t client = 0; client < config->clients; client++)
-        partition_client(&rounds->memory->partition, client, &clock->samples[client]);
     publish(rounds, 0);
     draw(rounds);
     clock->start_nanoseconds = clock->round_nanoseconds = clock_nanoseconds();
@@ -100,14 +96,15 @@ static Status init(Rounds *rounds, Error *err) {
 // Clients whose worker died are first: they were drawn before. Then the draw goes round, past clients that train at
 // this moment or have no samples. A client never trains twice at a time: the simulated clock, which replays the run,
 // allows no such schedule.
-static bool pick(uint32_t *client, RealClock *clock) {
+static bool pick(uint32_t *client, Rounds *rounds) {
+    RealClock *clock = &rounds->clock;
     if (clock->lost_count > 0) {
         *client = clock->lost[--clock->lost_count];
         return true;
     }
     for (uint32_t tried = 0; tried < clock->picked; tried++) {
         *client = clock->picks[clock->next++ % clock->picked];
-        if (!clock->busy[*client] && clock->samples[*client] > 0) return true;
+        if (!clock->busy[*client] && rounds->cohort.samples[*client] > 0) return true;
     }
     return false;
 }
@@ -120,11 +117,11 @@ static void post(Rounds *rounds, uint32_t rank) {
     const RunConfig *config = rounds->memory->config;
     Flight *flight = flight_of(rounds, rank);
     uint32_t client;
-    if (!pick(&client, clock)) return;
+    if (!pick(&client, rounds)) return;
     clock->busy[client] = 1;
     memset(&flight->job, 0, sizeof flight->job);
     flight->job.client = client;
-    flight->job.count = clock->samples[client];
+    flight->job.count = rounds->cohort.samples[client];
     flight->job.place = rank;
     flight->job.epochs = config->training.local_epochs;
     flight->job.share = 1 / numbers(rounds)[BUFFERED_K];

@@ -18,8 +18,6 @@ typedef struct RealClock {
     Schedule log; // owned: the jobs that were applied, in the order of their arrival
     Owned owned;
     uint32_t *picks, *visits, *lost; // owned (clients): the order of a version's draw; begun so often; to begin anew
-    uint32_t *samples;               // owned (clients)
-    uint64_t *scratch;               // owned (clients + 1)
     uint8_t *busy;                   // owned (clients)
     uint32_t picked, next, lost_count;
     uint32_t collected, refused; // updates of the version in the making; those refused since the last

@@ -1,6 +1,5 @@
 // Part of rounds.h: the privacy that a run has spent, of its clients and of their samples.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fedavg/rules/world/walk.h"
@@ -25,30 +24,18 @@ void rounds_note_release(const Rounds *rounds, RoundReport *report) {
 
 // All jobs count, also those whose update is refused or late: it may have been seen. A resumed run has the steps in its
 // checkpoint.
-static void count_steps(const RunMemory *memory, const uint32_t *samples, uint32_t round) {
+Status rounds_note_steps(Rounds *rounds, RoundReport *report, Error *err) {
+    const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
-    const uint32_t size = config->training.batch_size;
+    const uint32_t size = config->training.batch_size, *samples = rounds->cohort.samples;
+    report->sample_epsilon = INFINITY;
+    if (!memory->client_steps) return STATUS_OK;
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
-        const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
+        const Walk walk = walk_of(&config->recipe.schedule, report->round, job->epochs);
         const uint32_t n = samples[job->client];
         memory->client_steps[job->client] += walk_steps(&walk, n / size + (n % size != 0));
     }
-}
-
-Status rounds_note_steps(Rounds *rounds, RoundReport *report, Error *err) {
-    const RunMemory *memory = rounds->memory;
-    const Training *training = &memory->config->training;
-    const uint32_t clients = memory->config->clients;
-    report->sample_epsilon = INFINITY;
-    if (!memory->client_steps) return STATUS_OK;
-    uint32_t *samples = malloc(clients * sizeof *samples);
-    if (!samples) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    for (uint32_t client = 0; client < clients; client++)
-        partition_client(&memory->partition, client, &samples[client]);
-    count_steps(memory, samples, report->round);
-    const Status status = sample_budget_spent(&report->sample_epsilon, &rounds->budget, &training->privacy,
-                                              training->batch_size, memory->client_steps, samples, clients, err);
-    free(samples);
-    return status;
+    return sample_budget_spent(&report->sample_epsilon, &rounds->budget, &config->training.privacy, size,
+                               memory->client_steps, samples, config->clients, err);
 }
