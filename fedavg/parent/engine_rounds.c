@@ -31,33 +31,22 @@ Status engine_mean_unfit(const Rounds *rounds, uint32_t round, Error *err) {
                 round_lr(rounds));
 }
 
-// Returns the sum of the shares that arrived, and of how many clients they are. The mean is divided by it, so that
-// clients that were refused leave no gap.
-static double arrived_share(uint32_t *clients, const Rounds *rounds) {
+// Sums the shares that arrived, of all clients and of those of each of several models, by which means are divided:
+// clients that were refused leave no gap. A sum of all shares is 1, whatever their rounding, so that a mean over all
+// clients has the bits of a run without any model beside it. Returns how many clients arrived.
+static uint32_t find_arrived(Mean *mean, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
-    double arrived = 0;
-    *clients = 0;
-    for (uint32_t i = 0; i < queue->count; i++) {
-        if (queue->jobs[i].state == JOB_REFUSED) continue;
-        arrived += queue->jobs[i].share;
-        ++*clients;
-    }
-    return *clients == queue->count
-               ? 1
-               : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
-}
-
-// Finds what each of several models has arrived: its mean is divided by the shares of its own clients. That is 1 if all
-// clients have one model, so that the mean has the bits of a run with one.
-static void find_arrived_of(Mean *mean, const Rounds *rounds) {
-    const Queue *queue = rounds->memory->queue;
-    uint32_t clients[PERSONAL_MOST_CLUSTERS] = {0};
+    uint32_t clients = 0, clients_of[PERSONAL_MOST_CLUSTERS] = {0};
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_REFUSED) continue;
-        mean->arrived_of[job->cluster] += job->share / rounds->cohort.shares.total;
-        if (++clients[job->cluster] == queue->count) mean->arrived_of[job->cluster] = 1;
+        clients++;
+        mean->arrived += job->share;
+        mean->arrived_of[job->cluster] += job->share;
+        if (++clients_of[job->cluster] == queue->count) mean->arrived_of[job->cluster] = 1;
     }
+    mean->arrived = clients == queue->count ? 1 : mean->arrived / rounds->cohort.shares.total;
+    return clients;
 }
 
 // Combines updates that are stored side by side. The rows are combined here and not in the backend, because rules look
@@ -80,8 +69,8 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     const RunConfig *config = rounds->memory->config;
     const CombineRule *rule = rounds->memory->algorithm.combine;
     const Queue *queue = rounds->memory->queue;
-    *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
-    find_arrived_of(mean, rounds);
+    *mean = (Mean){.factor = rounds->cohort.shares.factor};
+    *clients = find_arrived(mean, rounds);
     if (config->release.hides) { // who is missing leaves a gap that nobody fills
         mean->arrived = 1;
         mean->noise = config->release.updates_noise * rounds->memory->control->clip / config->release.cohort;
