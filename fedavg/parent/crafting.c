@@ -42,9 +42,7 @@ void crafting_free(Crafting *crafting) {
 static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attackers) {
     const Queue *queue = crafting->combine->memory->queue;
     const Chosen *attack = &config_of(crafting)->attack;
-    const int knowledge = attack->row == ATTACK_ALIE ? 1 : 0; // which number it is
-    const bool asks = attack->row != ATTACK_IPM && attack->row != ATTACK_MIMIC,
-               own = asks && attack->number[knowledge] == 1;
+    const bool own = rule_number(attack, &attack_rules[attack->row], "knowledge") == KNOWLEDGE_OWN;
     crafting->count = *clients = *attackers = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];

@@ -107,6 +107,11 @@ int rule_number_named(const RuleText *rule, const char *name, size_t bytes) {
     return -1;
 }
 
+double rule_number(const Chosen *chosen, const RuleText *rule, const char *name) {
+    const int n = rule_number_named(rule, name, strlen(name));
+    return n < 0 ? NAN : chosen->number[n];
+}
+
 // Names the nearest number and shows the whole form: a misspelt number and one that belongs to another rule both occur.
 static Status refuse_number(const RuleWords *of, const RuleText *rule, const char *word, size_t bytes, Error *err) {
     char form[512], typed[64];

@@ -41,6 +41,9 @@ typedef struct Chosen {
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err);
 
+// The number of this name, as chosen; NAN if the rule has none of that name.
+double rule_number(const Chosen *chosen, const RuleText *rule, const char *name);
+
 // Writes the form of a rule: "prox [mu=0.01]".
 void rule_form(char *text, size_t bytes, const RuleText *rule);
 

@@ -34,6 +34,9 @@ enum {
 // Numbers of label-flip; NAN if not given.
 enum { ATTACK_LABEL_FROM, ATTACK_LABEL_TO, ATTACK_LABEL_EXCEPT };
 
+// The number "knowledge" of crafted updates: those of the honest clients, or those that attackers have trained.
+enum { KNOWLEDGE_ALL, KNOWLEDGE_OWN };
+
 // Numbers of backdoor.
 enum { BACKDOOR_TARGET, BACKDOOR_FRACTION, BACKDOOR_SIZE, BACKDOOR_FACTOR };
 

@@ -1,7 +1,6 @@
 #include "combine_rules.h"
 
 #include <math.h>
-#include <string.h>
 
 #define COMBINE_POINTER(name) [COMBINE_ROW_##name] = &name##_combine_rule,
 const CombineRule *const combine_rules[COMBINE_RULE_COUNT] = {COMBINE_RULES(COMBINE_POINTER)};
@@ -18,10 +17,8 @@ const CombineRule external_combine_rule = {
     .external = true};
 
 static int weights_of(const Chosen *chosen) {
-    const RuleNumber *numbers = combine_rules[chosen->row]->text.numbers;
-    for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
-        if (strcmp(numbers[n].name, "weights") == 0) return (int)chosen->number[n];
-    return WEIGHTS_UNIFORM;
+    const double weights = rule_number(chosen, &combine_rules[chosen->row]->text, "weights");
+    return isnan(weights) ? WEIGHTS_UNIFORM : (int)weights;
 }
 
 bool combine_counts_samples(const Chosen *chosen) {

@@ -1,7 +1,7 @@
 // The table of server rules, and the parent's loops over the weights on the CPU. The GPU's twins are in
 // fedavg/gpu/cuda_rules.cu.
 //
-//   server_begin(states, weights' count, &recipe->server);              // before the first round
+//   server_begin(state, index, chosen, count);                          // each state, before the first round
 //   ServerTurn turn = server_turn(chosen, round, cohort, population);   // each round
 //   server_apply(weights, &memory, &sums, &turn, chosen->row, count);
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_SERVER_RULES_H
