@@ -65,18 +65,14 @@ static void make_updates(const External *external) {
     }
 }
 
-static float *kept_state(const External *external) {
-    const RunMemory *memory = external->combine->memory;
-    return run_memory_vector(memory, state_vector(memory, STATE_AGGREGATOR));
-}
-
 // Copies between the desk, whose vectors follow each other, and the slots, whose vectors have a stride.
 static void copy_state(const External *external, bool to_desk) {
-    const RunConfig *config = external->combine->memory->config;
-    for (uint32_t k = 0; k < config->aggregator_keeps; k++) {
-        float *desk = external->aggregator.state + k * config->parameters;
-        float *kept = kept_state(external) + k * (config->slots.vector_bytes / sizeof *kept);
-        memcpy(to_desk ? desk : kept, to_desk ? kept : desk, config->parameters * sizeof *desk);
+    const RunMemory *memory = external->combine->memory;
+    const size_t parameters = memory->config->parameters;
+    for (uint32_t k = 0; k < memory->config->aggregator_keeps; k++) {
+        float *desk = external->aggregator.state + k * parameters;
+        float *kept = run_memory_vector(memory, state_vector(memory, STATE_AGGREGATOR) + k);
+        memcpy(to_desk ? desk : kept, to_desk ? kept : desk, parameters * sizeof *desk);
     }
 }
 
