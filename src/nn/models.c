@@ -82,25 +82,28 @@ const ZooEntry zoo_entries[] = {
 };
 const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 
-// The last word "classes" of a net's text, of which it is the end but for a layer's option; NULL if there is none.
+static const char placeholder[] = "classes";
+
+// The second word of the last layer if that is "classes"; otherwise NULL. Options and names may follow it.
 static const char *find_classes(const char *layers) {
-    static const char placeholder[] = "classes";
-    const char *found = NULL;
-    for (const char *at = layers; (at = strstr(at, placeholder)); at++)
-        found = at;
-    const char *rest = found ? found + strlen(placeholder) : "";
-    return *rest == '\0' || strcmp(rest, " nobias") == 0 ? found : NULL;
+    static const char blanks[] = " \t\n";
+    const char *end = strrchr(layers, ';'), *word = end ? end + 1 : layers;
+    word += strspn(word, blanks);
+    word += strcspn(word, blanks);
+    word += strspn(word, blanks);
+    const size_t length = strcspn(word, blanks);
+    return length == strlen(placeholder) && memcmp(word, placeholder, length) == 0 ? word : NULL;
 }
 
 // A value that is no name is taken as a net's text, whose errors spec_parse explains. The number of classes depends on
-// the data, so a text ends in the word "classes".
+// the data, so the last layer gives "classes".
 void zoo_expand(char *text, size_t bytes, const char *model, int classes) {
     const char *layers = model;
     for (size_t i = 0; i < zoo_entry_count; i++)
         if (strcmp(zoo_entries[i].name, model) == 0) layers = zoo_entries[i].text;
     const char *found = find_classes(layers);
     if (found)
-        snprintf(text, bytes, "%.*s%d%s", (int)(found - layers), layers, classes, found + strlen("classes"));
+        snprintf(text, bytes, "%.*s%d%s", (int)(found - layers), layers, classes, found + strlen(placeholder));
     else
         snprintf(text, bytes, "%s", layers);
 }

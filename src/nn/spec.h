@@ -285,7 +285,7 @@ static inline size_t spec_answers(const Spec *spec) {
 // Nets by name. Each is only a text for spec_parse.
 typedef struct ZooEntry {
     const char *name;
-    const char *text;        // layers in the grammar above; the last layer's outputs are written "classes"
+    const char *text;        // layers in the grammar above; the number of the last layer is written "classes"
     const char *description; // one line, with its source
 } ZooEntry;
 
@@ -293,7 +293,8 @@ extern const ZooEntry zoo_entries[];
 extern const size_t zoo_entry_count;
 
 // Writes the layer list of a --model value to text: the text of the net of that name, or the value itself if no net has
-// that name. A last "classes" (or "classes nobias") becomes their number. Writes at most `bytes` bytes, terminated.
+// that name. Where the last layer's first number is written "classes", it becomes that of `classes`. Writes at most
+// `bytes` bytes, terminated.
 void zoo_expand(char *text, size_t bytes, const char *model, int classes);
 
 #endif

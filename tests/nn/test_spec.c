@@ -47,6 +47,24 @@ static void a_model_that_is_no_zoo_name_is_its_own_text(void **state) {
     assert_string_equal(small, "linear ");
 }
 
+static void the_last_layer_may_say_classes_before_its_options_and_names(void **state) {
+    (void)state;
+    const char *known[][2] = {
+        {"linear classes", "linear 7"},
+        {"relu; linear  classes nobias\n", "relu; linear  7 nobias\n"},
+        {"linear 4 as a; relu;\tlinear classes from a as b ", "linear 4 as a; relu;\tlinear 7 from a as b "},
+        {"linear 8 as classes", "linear 8 as classes"},
+        {"linear 8 as subclasses", "linear 8 as subclasses"},
+        {"linear subclasses", "linear subclasses"},
+        {"linear", "linear"},
+        {"linear classes;", "linear classes;"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char text[SPEC_TEXT_BYTES];
+        zoo_expand(text, sizeof text, known[i][0], 7);
+        assert_string_equal(text, known[i][1]);
+    }
+}
+
 static void tensors_have_pytorchs_names_shapes_and_order(void **state) {
     (void)state;
     Spec spec = parse_zoo("lenet", grey);
@@ -329,6 +347,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_zoo_has_the_published_parameter_counts),
         cmocka_unit_test(a_model_that_is_no_zoo_name_is_its_own_text),
+        cmocka_unit_test(the_last_layer_may_say_classes_before_its_options_and_names),
         cmocka_unit_test(tensors_have_pytorchs_names_shapes_and_order),
         cmocka_unit_test(shapes_follow_from_the_text),
         cmocka_unit_test(layers_take_what_they_name),
