@@ -24,7 +24,8 @@ Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns,
                     "the patterns have %zu bytes, of which at most %d are read; write shorter ones, "
                     "with * for several tensors",
                     strlen(patterns), PATTERNS_BYTES - 1);
-    for (char *word = strtok_r(words, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
+    char *first = strtok_r(words, between, &rest);
+    for (char *word = first ? first : words; word; word = strtok_r(NULL, between, &rest)) {
         bool fits_one = false;
         for (int t = 0; t < list->count; t++)
             if (fnmatch(word, list->tensors[t].name, 0) == 0) fits[t] = fits_one = true;

@@ -42,7 +42,8 @@ typedef struct TensorList {
 const ParameterTensor *tensors_at(const TensorList *list, size_t parameter);
 
 // Sets fits (count) of the tensors whose names fit a pattern of `patterns`, which commas or blanks separate. USAGE for
-// a pattern that fits none, with the names that there are, and for more than 2,047 bytes of patterns.
+// a pattern that fits none, with the names that there are, for a text without a pattern, and for more than 2,047 bytes
+// of patterns.
 Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns, Error *err);
 
 // Whether the tensor holds running variances. tensors_floor_variances sets negative variances to zero: a server rule

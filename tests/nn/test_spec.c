@@ -331,6 +331,8 @@ static void patterns_freeze_tensors_and_what_fits_none_is_refused(void **state) 
                                      "conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias");
     assert_int_equal(spec_freeze(&spec, "*", &err), STATUS_USAGE);
     assert_string_equal(err.message, "every tensor of the net that learns would be frozen; leave one");
+    assert_int_equal(spec_freeze(&spec, " , ", &err), STATUS_USAGE); // no pattern
+    assert_memory_equal(err.message, "\" , \" fits none of the net's tensors;", 37);
     char patterns[2100]; // of which only the last one fits nothing
     for (size_t at = 0; at < sizeof patterns - 4; at += 4)
         memcpy(patterns + at, "fc*,", 4);
