@@ -111,10 +111,11 @@ static int smaller(uint32_t a, int b) {
 // which is then gathered instead of the data set's own pixels. Only training passes noise, so evaluation never crops.
 static void load_images(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
                         uint32_t first, const Noise *noise, Chunk part) {
-    const Shape shape = net->spec.input;
     const uint8_t *pixels = batch->pixels;
     static const float one = 1, zero = 0;
     const bool as_they_are = layer_has(&net->spec.layers[0], READS_NUMBERS);
+    // Numbers are a row of one channel, also if the data set has them as channels of one value.
+    const Shape shape = as_they_are ? (Shape){1, 1, (int)shape_size(net->spec.input)} : net->spec.input;
     const float *scale = as_they_are ? &one : batch->scale, *shift = as_they_are ? &zero : batch->shift;
     uint8_t *images = net->buffers->images;
     const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > part.first;

@@ -373,6 +373,35 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
 }
 
+// The logits of a net that begins with an embedding, for the first samples of the fixture in this shape.
+static void embed(float *logits, const Fixture *fixture, Shape numbers) {
+    static float parameters[256 * 3 + (12 * 3 + 1) * CLASSES];
+    const float unused[12] = {0};
+    Net net;
+    Spec spec;
+    Error err;
+    const Batch batch = {
+        .pixels = fixture->pixels, .labels = fixture->labels, .count = 7, .scale = unused, .shift = unused};
+    check_ok(spec_parse(&spec, "embedding 256 3; linear 5", numbers, CLASSES, &err));
+    assert_int_equal(spec.parameter_count, sizeof parameters / sizeof *parameters);
+    check_ok(net_init(&net, &spec, fixture->net.kernels, &err));
+    spec_initialise(parameters, &spec, 3);
+    net_logits(&net, logits, parameters, &batch);
+    net_free(&net);
+}
+
+static void check_numbers(Fixture *fixture) {
+    float row[7 * CLASSES], channels[7 * CLASSES];
+    embed(row, fixture, (Shape){1, 1, 12});
+    embed(channels, fixture, (Shape){12, 1, 1});
+    assert_memory_equal(channels, row, sizeof row);
+}
+
+static void an_embedding_reads_the_same_numbers_in_a_row_and_in_channels(void **state) {
+    (void)state;
+    with_each_build("linear 5", check_numbers);
+}
+
 static void the_arena_is_carved_into_whole_vectors_and_fits_the_cache_if_it_can(void **state) {
     (void)state;
     Error err;
@@ -432,6 +461,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),
         cmocka_unit_test(all_builds_agree_within_rounding),
         cmocka_unit_test(layers_may_come_in_any_order),
+        cmocka_unit_test(an_embedding_reads_the_same_numbers_in_a_row_and_in_channels),
         cmocka_unit_test(a_body_goes_part_by_part_where_the_heads_weights_are_far),
         cmocka_unit_test(the_arena_is_carved_into_whole_vectors_and_fits_the_cache_if_it_can),
     };
