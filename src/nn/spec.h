@@ -135,13 +135,12 @@ typedef struct Layer {
     bool rectified; // pool, conv: its backward pass includes the backward pass of the relu before it
     // Index of the weight's first float in the parameter array. Conv: (OC,IC,K,K); linear: (OUT,IN); norm: one per
     // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then
-    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; gru: with 3 UNITS, of reset,
-    // update, new; attention: (3 E,E), for queries, keys and values.
+    // (4 UNITS,UNITS) and two biases of (4 UNITS), with the gates in the order input, forget, cell, output; gru: with
+    // 3 UNITS, of reset, update, new; attention: (3 E,E), for queries, keys and values.
     size_t weight;
-    // Index of the bias's first float. The bias follows the weight. Conv: (OC); linear: (OUT); lstm: two of (4 UNITS);
-    // gru: two of (3 UNITS); embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch
-    // norm as many running means and variances; attention: (3 E), then the output projection's weight (E,E) and bias
-    // (E).
+    // Index of the first float after the first tensor. Conv and linear: the bias, (OC) or (OUT); norm: the bias, of as
+    // many floats as the weight, then for a batch norm as many running means and variances; attention: the bias (3 E),
+    // then the output projection's weight (E,E) and bias (E). Other kinds have no use for it.
     size_t bias;
 } Layer;
 

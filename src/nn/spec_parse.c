@@ -45,11 +45,9 @@ static Status add_parameters(Spec *spec, Layer *layer, const LayerText *of, Erro
     LayerTensor tensors[LAYER_MOST_TENSORS];
     const int count = type->tensors(tensors, layer), ordinal = ordinal_of(spec, layer);
     layer->weight = spec->parameter_count;
-    for (int t = 0; t < count; t++) {
-        if (t == type->bias) layer->bias = spec->parameter_count;
+    for (int t = 0; t < count; t++)
         add_tensor(spec, type->module, ordinal, &tensors[t]);
-    }
-    if (type->bias == count) layer->bias = spec->parameter_count;
+    layer->bias = layer->weight + layer_tensor_floats(&tensors[0]);
     return STATUS_OK;
 }
 

@@ -141,6 +141,5 @@ const LayerType prelu_layer = {.name = "prelu",
                                .module = "prelu",
                                .traits = IN_PARTS,
                                .tensors = prelu_tensors,
-                               .bias = 1,
                                .forward = prelu_forward,
                                .backward = prelu_backward};

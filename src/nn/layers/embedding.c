@@ -48,6 +48,5 @@ const LayerType embedding_layer = {.name = "embedding",
                                    .module = "embedding",
                                    .traits = OF_SEQUENCES | READS_NUMBERS,
                                    .tensors = embedding_tensors,
-                                   .bias = 1,
                                    .forward = embedding_forward,
                                    .backward = embedding_backward};

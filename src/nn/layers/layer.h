@@ -96,10 +96,9 @@ typedef struct LayerType {
     const char *module; // "conv" of conv1.weight; the layers of a module are numbered together
     unsigned traits;    // LayerTraits
 
-    // Writes the parameter tensors, in the order of the parameter array, and returns their number. NULL: it has no
-    // parameters.
+    // Writes the parameter tensors, in the order of the parameter array, and returns their number, at least 1. NULL: it
+    // has no parameters.
     int (*tensors)(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer);
-    int bias; // the number of the tensor that Layer.bias points to; the number of tensors if there is none
 
     double (*products)(const Layer *layer); // multiply-adds of one sample on the forward pass; NULL: 0
 

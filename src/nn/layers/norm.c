@@ -75,7 +75,6 @@ const LayerType norm_layer = {.name = "norm",
                               .module = "norm",
                               .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES | NORMALISES,
                               .tensors = norm_tensors,
-                              .bias = 1,
                               .room = norm_room,
                               .forward = norm_forward,
                               .backward = norm_backward};

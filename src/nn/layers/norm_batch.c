@@ -56,7 +56,6 @@ const LayerType batch_norm_layer = {.name = "batchnorm",
                                     .module = "norm",
                                     .traits = SUM_OVERWRITES | OVER_BATCH | NORMALISES,
                                     .tensors = batch_norm_tensors,
-                                    .bias = 1,
                                     .room = batch_norm_room,
                                     .forward = batch_norm_forward,
                                     .backward = batch_norm_backward};

@@ -41,6 +41,5 @@ const LayerType positions_layer = {.name = "positions",
                                    .module = "positions",
                                    .traits = OF_SEQUENCES | PASSES_GRADIENT,
                                    .tensors = positions_tensors,
-                                   .bias = 1,
                                    .forward = positions_forward,
                                    .backward = positions_backward};
