@@ -54,37 +54,37 @@ static Status take_window(Layer *layer, Window window, LayerText *of, Error *err
     return layer_check_size(layer, border, of, err);
 }
 
-static Status read_conv(Layer *layer, LayerText *of, Error *err) {
-    Window window = {.stride = {1, 1}};
-    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
-    TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
+// Reads the words of a convolution. Along a line each of them has one number, of columns, instead of two.
+static Status read_words(Layer *layer, Window *window, LayerText *of, Error *err) {
+    const bool line = layer->line;
+    *window = (Window){.size = {1, 1}, .stride = {1, 1}};
     layer->dilation = (Sides){1, 1};
     layer->groups = 1;
-    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false, NULL},
-                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false, NULL},
-                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false, NULL},
-                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
-                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
-    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
+    TRY(line ? layer_text_whole(&window->size.columns, of, "LENGTH", 1, MAX_KERNEL, err)
+             : layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
+    LayerKey keys[] = {
+        {"stride", 1, MAX_KERNEL, .sides = line ? NULL : &window->stride, .whole = &window->stride.columns},
+        {"pad", 0, MAX_KERNEL, .sides = line ? NULL : &window->pad, .whole = &window->pad.columns},
+        {"dilation", 1, MAX_KERNEL, .sides = line ? NULL : &layer->dilation, .whole = &layer->dilation.columns},
+        {"groups", 1, MAX_CHANNELS, .whole = &layer->groups},
+        {"nobias", .flag = &layer->nobias}};
+    return layer_read_keys(keys, sizeof keys / sizeof *keys, of, err);
+}
+
+static Status read_conv(Layer *layer, LayerText *of, Error *err) {
+    Window window;
+    TRY(read_words(layer, &window, of, err));
     return take_window(layer, window, of, err);
 }
 
 // A convolution along the columns: rows that are channels have the memory of channels of one row, so the layer takes
 // them for that.
 static Status read_line(Layer *layer, LayerText *of, Error *err) {
-    Window window = {.size = {1, 1}, .stride = {1, 1}};
-    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
-    TRY(layer_text_whole(&window.size.columns, of, "LENGTH", 1, MAX_KERNEL, err));
-    layer->dilation = (Sides){1, 1};
-    layer->groups = 1;
-    layer->line = true;
-    LayerKey keys[] = {{"stride", NULL, &window.stride.columns, 1, MAX_KERNEL, false, NULL},
-                       {"pad", NULL, &window.pad.columns, 0, MAX_KERNEL, false, NULL},
-                       {"dilation", NULL, &layer->dilation.columns, 1, MAX_KERNEL, false, NULL},
-                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
-                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
-    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    Window window;
     const Shape in = layer->in;
+    layer->line = true;
+    TRY(read_words(layer, &window, of, err));
     if (in.channels > 1 && in.rows > 1)
         return fail(err, STATUS_USAGE,
                     LAYER_FORMAT

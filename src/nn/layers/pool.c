@@ -17,9 +17,9 @@ static Status read_pool_window(Window *window, bool *ceil, Layer *layer, LayerTe
     *window = (Window){0};
     TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
     window->stride = window->size;
-    LayerKey keys[] = {{"stride", &window->stride, NULL, 1, MAX_KERNEL, false, NULL},
-                       {"pad", &window->pad, NULL, 0, MAX_KERNEL, false, NULL},
-                       {"ceil", NULL, NULL, 0, 0, false, ceil}};
+    LayerKey keys[] = {{"stride", 1, MAX_KERNEL, .sides = &window->stride},
+                       {"pad", 0, MAX_KERNEL, .sides = &window->pad},
+                       {"ceil", .flag = ceil}};
     TRY(layer_read_keys(keys, 3, of, err));
     TRY(layer_slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err));
     if (!*ceil) return STATUS_OK;

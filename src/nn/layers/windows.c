@@ -11,12 +11,11 @@ Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) 
         if (k == count) return layer_text_end(of, err);
         keys[k].seen = true;
         const LayerKey *key = &keys[k];
-        if (key->flag) {
+        if (key->flag)
             *key->flag = true;
-            continue;
-        }
-        TRY(key->sides ? layer_text_sides(key->sides, of, key->name, key->low, key->high, err)
-                       : layer_text_whole(key->whole, of, key->name, key->low, key->high, err));
+        else
+            TRY(key->sides ? layer_text_sides(key->sides, of, key->name, key->low, key->high, err)
+                           : layer_text_whole(key->whole, of, key->name, key->low, key->high, err));
     }
     return STATUS_OK;
 }

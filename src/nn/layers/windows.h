@@ -4,14 +4,14 @@
 
 #include "nn/layers/layer.h"
 
-// An option of a layer: a word, then a number or a pair of numbers.
+// An option of a layer: a word, then a number or a pair of numbers, unless the word alone sets `flag`.
 typedef struct LayerKey {
     const char *name;
-    Sides *sides; // the pair; NULL: one number, `whole`
-    int *whole;   // NULL, too: the word alone sets `flag`
     int low, high;
+    Sides *sides; // the pair; NULL: one number, `whole`
+    int *whole;
+    bool *flag; // NULL: numbers follow
     bool seen;
-    bool *flag;
 } LayerKey;
 
 // Reads the options that are present, in any order, to the end of the layer's text.
