@@ -1,9 +1,8 @@
-#include "layer_text.h"
-//
 // A reader takes words from the left with layer_text_whole and its kin. Every failure says the layer's number and text,
 // the word and what to write instead, and underlines the word in the net's text (error_sketch).
+#include "layer_text.h"
 
-#include <stdio.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,11 +49,12 @@ Status layer_text_next(LayerText *of, const char **rest, Error *err) {
     return split_words(of, err);
 }
 
-void layer_text_sketch(const LayerText *of, const char *word, Error *err) {
+Status layer_text_sketch(const LayerText *of, const char *word, Error *err) {
     if (word)
         error_sketch(err, of->whole, of->at + (size_t)(word - of->split), strlen(word));
     else
         error_sketch(err, of->whole, of->at, strlen(of->text));
+    return STATUS_USAGE;
 }
 
 // USAGE with the sentence that says how the layer is written.
@@ -78,8 +78,7 @@ static bool read_whole(int *value, const char *text, char **end, int low, int hi
 static Status not_whole(const LayerText *of, const char *name, const char *word, int low, int high, Error *err) {
     fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a whole number from %d to %d", LAYER_ARGS(of), name, word,
          low, high);
-    layer_text_sketch(of, word, err);
-    return STATUS_USAGE;
+    return layer_text_sketch(of, word, err);
 }
 
 Status layer_text_whole(int *value, LayerText *of, const char *name, int low, int high, Error *err) {
@@ -111,8 +110,7 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     if (end != word && *end == '\0' && *value >= low && *value < below) return STATUS_OK;
     fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a number from %g to below %g", LAYER_ARGS(of), name, word,
          (double)low, (double)below);
-    layer_text_sketch(of, word, err);
-    return STATUS_USAGE;
+    return layer_text_sketch(of, word, err);
 }
 
 Status layer_text_epsilon(Layer *layer, LayerText *of, Error *err) {
@@ -135,8 +133,7 @@ static Status no_name(const LayerText *of, const char *name, Error *err) {
     fail(err, STATUS_USAGE,
          LAYER_FORMAT "no layer before has the name \"%s\"%s%s%s; write \"as %s\" behind the one that is meant",
          LAYER_ARGS(of), name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", name);
-    layer_text_sketch(of, name, err);
-    return STATUS_USAGE;
+    return layer_text_sketch(of, name, err);
 }
 
 // The name must be an earlier layer's, so that values are there when they are read.
@@ -147,21 +144,19 @@ Status layer_text_layer(int *layer, LayerText *of, Error *err) {
     return *layer == SPEC_INPUT ? no_name(of, name, err) : STATUS_OK;
 }
 
-// Without "from" it is the layer before.
-Status layer_text_source(int *source, const LayerText *of, int layer, Error *err) {
-    *source = of->from ? find_name(of, of->from) : layer - 1;
+// Without "from" it is the layer before. Layers count from 0 here, and from 1 in sentences.
+Status layer_text_source(int *source, const LayerText *of, Error *err) {
+    *source = of->from ? find_name(of, of->from) : of->number - 2;
     return of->from && *source == SPEC_INPUT ? no_name(of, of->from, err) : STATUS_OK;
 }
 
 static bool is_name(const char *text) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    return strchr(letters, *text) && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                       "0123456789_-")] == '\0';
+    static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return isalpha((unsigned char)*text) && text[strspn(text, signs)] == '\0';
 }
 
 // Names must differ, since a later layer finds its source by the name alone.
-Status layer_text_name(LayerText *of, int layer, Error *err) {
-    *of->names[layer] = '\0';
+Status layer_text_name(LayerText *of, Error *err) {
     if (!of->as) return STATUS_OK;
     const int before = find_name(of, of->as);
     if (before != SPEC_INPUT)
@@ -170,7 +165,7 @@ Status layer_text_name(LayerText *of, int layer, Error *err) {
     if (strlen(of->as) >= LAYER_NAME_BYTES || !is_name(of->as))
         return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no name; give a letter and up to %d letters and digits",
                     LAYER_ARGS(of), of->as, LAYER_NAME_BYTES - 2);
-    snprintf(of->names[layer], LAYER_NAME_BYTES, "%s", of->as);
+    strcpy(of->names[of->number - 1], of->as);
     return STATUS_OK;
 }
 

@@ -32,9 +32,9 @@ typedef struct LayerText {
 // layer is empty.
 Status layer_text_next(LayerText *of, const char **rest, Error *err);
 
-// Adds a sketch to err after a failure that is about the layer, or about a word of `split`: its place in the net's
-// text.
-void layer_text_sketch(const LayerText *of, const char *word, Error *err);
+// Adds a sketch to err after a failure that is about the layer (word: NULL), or about a word of `split`: its place in
+// the net's text. Returns USAGE.
+Status layer_text_sketch(const LayerText *of, const char *word, Error *err);
 
 // Takes the next word as a whole number between low and high. name: its name in the form.
 Status layer_text_whole(int *value, LayerText *of, const char *name, int low, int high, Error *err);
@@ -51,9 +51,9 @@ Status layer_text_epsilon(Layer *layer, LayerText *of, Error *err);
 // Takes the next word as the name of an earlier layer.
 Status layer_text_layer(int *layer, LayerText *of, Error *err);
 
-// The source that "from" names, or the layer before; and the name that "as" gives to the layer with this number.
-Status layer_text_source(int *source, const LayerText *of, int layer, Error *err);
-Status layer_text_name(LayerText *of, int layer, Error *err);
+// The number of the layer that "from" names, or of the one before; and the name that "as" gives to this layer.
+Status layer_text_source(int *source, const LayerText *of, Error *err);
+Status layer_text_name(LayerText *of, Error *err);
 
 // Takes the next word if it is `key`.
 bool layer_text_key(LayerText *of, const char *key);

@@ -66,13 +66,12 @@ static Status check_readers(const Spec *spec, Error *err) {
 
 // Reads one layer: its source gives its input's shape, its words give the rest. Names count from the next layer on.
 static Status read_one(Spec *spec, LayerText *of, Error *err) {
-    const int number = spec->layer_count++;
-    Layer *layer = &spec->layers[number];
+    Layer *layer = &spec->layers[spec->layer_count++];
     *layer = (Layer){.other = SPEC_INPUT};
-    TRY(layer_text_source(&layer->source, of, number, err));
+    TRY(layer_text_source(&layer->source, of, err));
     layer->in = layer->source == SPEC_INPUT ? spec->input : spec->layers[layer->source].out;
     TRY(layer_read(layer, of, err));
-    TRY(layer_text_name(of, number, err));
+    TRY(layer_text_name(of, err));
     return add_parameters(spec, layer, of, err);
 }
 
@@ -119,6 +118,5 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
          LAYER_FORMAT "the last layer gives %d x %d x %d values, but there %s %d class%s; end with \"linear %d\"%s",
          LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes == 1 ? "is" : "are", classes,
          classes == 1 ? "" : "es", classes, part);
-    layer_text_sketch(&of, NULL, err);
-    return STATUS_USAGE;
+    return layer_text_sketch(&of, NULL, err);
 }

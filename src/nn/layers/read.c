@@ -67,8 +67,7 @@ static Status no_form(const LayerText *of, Error *err) {
     list_words(list, sizeof list);
     fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use %s", LAYER_ARGS(of), word,
          best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", list);
-    layer_text_sketch(of, word, err);
-    return STATUS_USAGE;
+    return layer_text_sketch(of, word, err);
 }
 
 Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, Error *err) {
