@@ -84,17 +84,21 @@ Status answer_recalls(double *recalls, const Answer *answers, uint32_t count, in
     return STATUS_OK;
 }
 
+// The prediction is the first of the largest logits.
+Answer answer_of_classes(const float *logits, size_t stride, uint16_t label, int classes) {
+    size_t best = 0;
+    for (size_t k = 1; k < (size_t)classes; k++)
+        if (logits[k * stride] > logits[best * stride]) best = k;
+    return (Answer){
+        .label = label, .predicted = (uint16_t)best, .value = classes == 2 ? logits[stride] - logits[0] : 0};
+}
+
 void answers_of_logits(Answer *answers, const float *logits, const uint16_t *labels, uint32_t count, int classes) {
     for (uint32_t i = 0; i < count && classes == 0; i++) {
         float target;
         memcpy(&target, (const uint8_t *)labels + i * sizeof target, sizeof target);
         answers[i] = (Answer){.value = logits[i] - target};
     }
-    for (uint32_t i = 0; i < count && classes > 0; i++, logits += classes) {
-        int best = 0;
-        for (int k = 1; k < classes; k++)
-            if (logits[k] > logits[best]) best = k;
-        answers[i] = (Answer){
-            .label = labels[i], .predicted = (uint16_t)best, .value = classes == 2 ? logits[1] - logits[0] : 0};
-    }
+    for (uint32_t i = 0; i < count && classes > 0; i++)
+        answers[i] = answer_of_classes(logits + (size_t)i * (size_t)classes, 1, labels[i], classes);
 }

@@ -9,6 +9,7 @@
 #ifndef SOUNDER_NN_ANSWERS_H
 #define SOUNDER_NN_ANSWERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -35,6 +36,9 @@ Status answer_figures(AnswerFigures *figures, const Answer *answers, uint32_t co
 
 // recalls (classes): the share of each class's samples that was predicted as that class; NaN if it does not occur.
 Status answer_recalls(double *recalls, const Answer *answers, uint32_t count, int classes, Error *err);
+
+// The answer about a sample with this label by its logits, of which number k is logits[k * stride].
+Answer answer_of_classes(const float *logits, size_t stride, uint16_t label, int classes);
 
 // The answers (count) by a net's logits (count, classes), and the samples' labels (count). classes is 0 for targets:
 // logits (count) are outputs then, and labels the bytes of float32 targets.

@@ -87,53 +87,50 @@ void net_free(Net *net) {
 
 // Work on one chunk ---------------------------------------------------------------------------------------------------
 
-// The chunk of the batch's samples from `first` on. The last chunk of a batch has the samples that are left.
-static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
-    return net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
-}
-
 // Loads a part of float32 samples: to in (C,H,W,N), or to rows if in is NULL.
-static void load_values(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
-                        uint32_t first, Chunk part) {
-    const uint8_t *values = batch->pixels;
+static void load_values(const Net *net, float *in, float *rows, const Batch *of, Chunk part) {
     const size_t size = shape_size(net->spec.input);
     if (in)
-        values_gather(in, values, indices, first, size, part.count, part.samples);
+        values_gather(in, of->pixels, of->indices, of->first, size, part.count, part.samples);
     else
-        values_gather_rows(rows, values, indices, first, size, linear_row_floats(&net->spec.layers[0]), part.count);
-}
-
-static int smaller(uint32_t a, int b) {
-    return a < (uint32_t)b ? (int)a : b;
+        values_gather_rows(rows, of->pixels, of->indices, of->first, size, linear_row_floats(&net->spec.layers[0]),
+                           part.count);
 }
 
 // Loads a part of images: to in (C,H,W,N), or to rows if in is NULL. Crops, flips and marks need a copy of the images,
 // which is then gathered instead of the data set's own pixels. Only training passes noise, so evaluation never crops.
-static void load_images(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
-                        uint32_t first, const Noise *noise, Chunk part) {
-    const uint8_t *pixels = batch->pixels;
+static void load_images(const Net *net, float *in, float *rows, Batch of, const Noise *noise, Chunk part) {
     static const float one = 1, zero = 0;
-    const bool as_they_are = layer_has(&net->spec.layers[0], READS_NUMBERS);
+    const Spec *spec = &net->spec;
+    const bool as_they_are = layer_has(&spec->layers[0], READS_NUMBERS);
     // Numbers are a row of one channel, also if the data set has them as channels of one value.
-    const Shape shape = as_they_are ? (Shape){1, 1, (int)shape_size(net->spec.input)} : net->spec.input;
-    const float *scale = as_they_are ? &one : batch->scale, *shift = as_they_are ? &zero : batch->shift;
+    const Shape shape = as_they_are ? (Shape){1, 1, (int)shape_size(spec->input)} : spec->input;
     uint8_t *images = net->buffers->images;
-    const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > part.first;
+    const bool augments = noise && augment_is_on(&spec->augment);
     if (augments)
-        augment_images(images, pixels, indices, first, &net->spec.augment, shape, noise, part.first, part.count);
-    else if (marks)
-        augment_copy(images, pixels, indices, first, shape, part.count);
-    if (marks) augment_mark(images, net->spec.trigger, shape, smaller(batch->triggered - part.first, part.count));
-    if (augments || marks) {
-        pixels = images;
-        indices = NULL;
-        first = 0;
-    }
+        augment_images(images, of.pixels, of.indices, of.first, &spec->augment, shape, noise, part.first, part.count);
+    else if (of.triggered > 0)
+        augment_copy(images, of.pixels, of.indices, of.first, shape, part.count);
+    if (of.triggered > 0) augment_mark(images, spec->trigger, shape, (int)of.triggered);
+    if (augments || of.triggered > 0) of.pixels = images, of.indices = NULL, of.first = 0;
+    if (as_they_are) of.scale = &one, of.shift = &zero;
     if (in)
-        net->at_work->gather(in, pixels, indices, first, scale, shift, shape, part.count, part.samples);
+        net->at_work->gather(in, of.pixels, of.indices, of.first, of.scale, of.shift, shape, part.count, part.samples);
     else
-        net->at_work->gather_rows(rows, pixels, indices, first, scale, shift, shape,
-                                  linear_row_floats(&net->spec.layers[0]), part.count);
+        net->at_work->gather_rows(rows, of.pixels, of.indices, of.first, of.scale, of.shift, shape,
+                                  linear_row_floats(&spec->layers[0]), part.count);
+}
+
+// The samples of a part of the batch, as a batch of their own.
+static Batch batch_of(const Batch *batch, Chunk part) {
+    const uint32_t count = (uint32_t)part.count;
+    const uint32_t triggered = batch->triggered > part.first ? batch->triggered - part.first : 0;
+    Batch of = *batch;
+    of.indices = batch->indices ? batch->indices + part.first : NULL;
+    of.first = batch->first + part.first;
+    of.count = count;
+    of.triggered = triggered < count ? triggered : count;
+    return of;
 }
 
 // noise: NULL in evaluation, which neither crops nor flips. Parts are stored one after the other if the net has a body;
@@ -142,13 +139,13 @@ static void load_samples(const Net *net, const Batch *batch, const Noise *noise,
     const size_t step = shape_size(net->spec.input) * (size_t)net->buffers->chunk.part;
     for (int p = 0; p < buffers_parts(&net->buffers->chunk, chunk.count); p++) {
         const Chunk part = net_part(net, chunk, p);
-        const uint32_t *indices = batch->indices ? batch->indices + part.first : NULL;
+        const Batch of = batch_of(batch, part);
         float *in = net->buffers->input ? net->buffers->input + (size_t)p * step : NULL;
         float *rows = net->buffers->layers[0].rows;
         if (net->spec.float_input)
-            load_values(net, in, rows, batch, indices, batch->first + part.first, part);
+            load_values(net, in, rows, &of, part);
         else
-            load_images(net, in, rows, batch, indices, batch->first + part.first, noise, part);
+            load_images(net, in, rows, of, noise, part);
     }
 }
 
@@ -182,47 +179,34 @@ static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     }
 }
 
-static void load_chunk(const Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
-    load_samples(net, batch, noise, chunk);
-    load_labels(net, batch, chunk);
-}
-
 static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
-// The first of the largest outputs of a sample.
-static int predicted(const Net *net, int s, int samples) {
-    const float *outputs = logits_of(net);
-    int best = 0;
-    for (int k = 1; k < net->spec.classes; k++)
-        if (outputs[k * samples + s] > outputs[best * samples + s]) best = k;
-    return best;
+// The answer about sample s of the chunk, of a net that tells classes.
+static Answer answer_of(const Net *net, int s, Chunk chunk) {
+    return answer_of_classes(logits_of(net) + s, (size_t)chunk.samples, net->buffers->labels[s], net->spec.classes);
 }
 
 static uint32_t count_hits(const Net *net, Chunk chunk) {
     uint32_t hits = 0;
     for (int s = 0; s < chunk.count; s++)
-        hits += predicted(net, s, chunk.samples) == net->buffers->labels[s];
+        hits += answer_of(net, s, chunk).predicted == net->buffers->labels[s];
     return hits;
 }
 
 // Labels are smoothed in training only: an evaluation returns the loss of the labels themselves. The lanes after the
 // last sample get a gradient of zero.
 static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
-    const float *outputs = logits_of(net);
-    if (net->spec.label_rows)
-        return label_rows_loss(gradient, hits, outputs, net->buffers->targets, scale, net->spec.classes, chunk.count,
-                               chunk.samples);
-    if (net->spec.one_vs_rest) {
-        if (hits) *hits = count_hits(net, chunk);
-        return label_rows_loss(gradient, NULL, outputs, net->buffers->targets, scale, net->spec.classes, chunk.count,
-                               chunk.samples);
-    }
-    if (net->spec.squared_loss)
-        return squared_loss(gradient, hits, outputs, net->buffers->targets, scale, chunk.count, chunk.samples);
+    const Spec *spec = &net->spec;
+    const float *outputs = logits_of(net), *targets = net->buffers->targets;
+    if (spec->one_vs_rest && hits) *hits = count_hits(net, chunk);
+    if (spec->label_rows || spec->one_vs_rest)
+        return label_rows_loss(gradient, spec->one_vs_rest ? NULL : hits, outputs, targets, scale, spec->classes,
+                               chunk.count, chunk.samples);
+    if (spec->squared_loss) return squared_loss(gradient, hits, outputs, targets, scale, chunk.count, chunk.samples);
     return net->at_work->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale,
-                                               gradient ? net->spec.smoothing : 0, net->spec.classes, chunk.count,
+                                               gradient ? spec->smoothing : 0, spec->classes, chunk.count,
                                                chunk.samples);
 }
 
@@ -241,6 +225,20 @@ static void begin(Net *net, const float *parameters, uint32_t count, bool trains
         if (layer_type(layer)->pack) layer_type(layer)->pack(&call);
         if (trains && at->gradient) memset(at->gradient, 0, layer_parameters(layer) * sizeof *at->gradient);
     }
+}
+
+// Takes the chunk after *chunk, or the batch's first one if that is zeros, through the net; false after the last one,
+// which has the samples that are left. noise: crops and flips images (NULL: not), and in training drops out.
+static bool forward_next(Chunk *chunk, Net *net, const float *parameters, const Batch *batch, const Noise *noise,
+                         bool trains) {
+    const uint32_t first = chunk->first + (uint32_t)chunk->count;
+    if (first == 0) begin(net, parameters, batch->count, trains);
+    *chunk = net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
+    if (chunk->count == 0) return false;
+    load_samples(net, batch, noise, *chunk);
+    load_labels(net, batch, *chunk);
+    net_forward(net, parameters, trains ? noise : NULL, trains, *chunk);
+    return true;
 }
 
 // The parent watches this counter: a worker whose counter does not grow hangs, however long its batch takes.
@@ -269,13 +267,9 @@ static void weigh_classes(const Net *net, float *gradient, Chunk chunk) {
 // cache when its backward pass reads them. Returns the sum of the samples' losses, without weights. The gradient is
 // scaled by the batch's size in the loss, so that chunks simply add up to the gradient of the mean loss.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
-    begin(net, pass->parameters, batch->count, true);
     float scale = 1.0f / count_of(net, batch), *gradient = net->buffers->gradients[0];
     double loss_sum = 0;
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
-        Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, pass->noise, chunk);
-        net_forward(net, pass->parameters, pass->noise, true, chunk);
+    for (Chunk chunk = {0}; forward_next(&chunk, net, pass->parameters, batch, pass->noise, true);) {
         loss_sum += loss_of(net, gradient, NULL, scale, chunk);
         if (net->class_weights) weigh_classes(net, gradient, chunk);
         net_backward(net, pass, chunk);
@@ -330,35 +324,24 @@ void net_follow(const Net *net, float *parameters) {
     }
 }
 
-static void answer_to(Answer *answer, const Net *net, int s, int samples) {
-    const float *outputs = logits_of(net);
-    const int classes = net->spec.classes;
-    if (net->spec.label_rows) {
-        label_rows_answers(answer, outputs + s, net->buffers->targets + s, classes, (size_t)samples);
-        return;
-    }
-    if (net->spec.squared_loss) {
-        *answer = (Answer){.value = outputs[s] - net->buffers->targets[s]};
-        return;
-    }
-    *answer = (Answer){.label = net->buffers->labels[s],
-                       .predicted = (uint16_t)predicted(net, s, samples),
-                       .value = classes == 2 ? outputs[samples + s] - outputs[s] : 0};
+// Writes the answers about sample s of the chunk (spec_answers).
+static void answer_to(Answer *answers, const Net *net, int s, Chunk chunk) {
+    const float *outputs = logits_of(net) + s, *targets = net->buffers->targets + s;
+    if (net->spec.label_rows)
+        label_rows_answers(answers, outputs, targets, net->spec.classes, (size_t)chunk.samples);
+    else
+        *answers = net->spec.squared_loss ? (Answer){.value = *outputs - *targets} : answer_of(net, s, chunk);
 }
 
 // Losses are summed in double precision, chunk after chunk, in an order that depends on the batch alone.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
-    begin(net, parameters, batch->count, false);
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
-        Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, NULL, chunk);
-        net_forward(net, parameters, NULL, false, chunk);
+    for (Chunk chunk = {0}; forward_next(&chunk, net, parameters, batch, NULL, false);) {
         uint32_t hits;
         result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
         result->hits += hits;
         for (int s = 0; s < chunk.count && net->answers; s++)
-            answer_to(net->answers + (first + (size_t)s) * spec_answers(&net->spec), net, s, chunk.samples);
+            answer_to(net->answers + (chunk.first + (size_t)s) * spec_answers(&net->spec), net, s, chunk);
         count_progress(net, chunk);
     }
 }
@@ -366,25 +349,16 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
 // The samples are those of the step, but nothing drops out of them.
 void net_represent(Net *net, float *features, const float *parameters, const Batch *batch, const Noise *noise) {
     const int last = net->spec.layer_count - 1;
-    begin(net, parameters, batch->count, false);
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
-        Chunk chunk = chunk_at(net, batch, first);
-        load_samples(net, batch, noise, chunk);
-        net_forward(net, parameters, NULL, false, chunk);
+    for (Chunk chunk = {0}; forward_next(&chunk, net, parameters, batch, noise, false);) {
         const LayerCall call = layer_call(net, last, &net->buffers->layers[last], parameters, chunk);
-        contrast_rows(features + first * contrast_features(&net->spec), &call);
+        contrast_rows(features + chunk.first * contrast_features(&net->spec), &call);
     }
 }
 
 // The lanes of the last layer are transposed to one row per sample.
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch) {
-    begin(net, parameters, batch->count, false);
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
-        Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, NULL, chunk);
-        net_forward(net, parameters, NULL, false, chunk);
+    for (Chunk chunk = {0}; forward_next(&chunk, net, parameters, batch, NULL, false);)
         for (int s = 0; s < chunk.count; s++)
             for (int k = 0; k < net->spec.classes; k++)
                 *logits++ = logits_of(net)[k * chunk.samples + s];
-    }
 }
