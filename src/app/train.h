@@ -36,7 +36,7 @@ typedef struct Run {
     const ReadyData *ready; // data sets that are loaded already; borrowed, NULL: none
     DatasetSource source;
     RunDevice device;
-    char blas[NET_BLAS_NAME_BYTES]; // library that multiplies for wide layers; empty if the net has none, or on a GPU
+    char blas[BLAS_NAME_BYTES]; // library that multiplies for wide layers; empty if the net has none, or on a GPU
     RunMemory memory;
     Nodes nodes;
     Rounds rounds;

@@ -7,7 +7,6 @@
 
 #include "base/cores.h"
 #include "nn/answers.h"
-#include "nn/blas.h"
 #include "nn/buffers.h"
 #include "nn/contrast.h"
 #include "nn/kernels/batch_statistics.h"
@@ -29,14 +28,14 @@ static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
 }
 
 // Opens and closes OpenBLAS for its name, as version and core are known only once it is loaded.
-Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err) {
+Status net_blas_name(char name[BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err) {
     *name = 0;
     bool wants;
     TRY(wants_blas(&wants, spec, err));
     if (!wants) return STATUS_OK;
     Blas *blas;
     TRY(blas_open(&blas, kernels, err));
-    snprintf(name, NET_BLAS_NAME_BYTES, "%s", blas_name(blas));
+    snprintf(name, BLAS_NAME_BYTES, "%s", blas_name(blas));
     blas_close(blas);
     return STATUS_OK;
 }

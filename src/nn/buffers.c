@@ -92,7 +92,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
                           const Kernels *kernels) {
     const ChunkPlan *chunk = &buffers->chunk;
     size_t scratch = 0, n = (size_t)chunk->samples;
-    buffers->first_layer = spec->layer_count;
+    bool is_first = true; // no earlier layer learns
     // A net that begins with a linear layer gets its samples as rows of that layer.
     buffers->input = layer_has(&spec->layers[0], HEADS)
                          ? NULL
@@ -101,9 +101,8 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];
         carve_values(at, buffers, carver, flow, spec, l);
-        carve_layer(at, carver, layer, kernels, &scratch, samples_at(chunk, l), parts_at(chunk, l),
-                    l <= buffers->first_layer);
-        if (layer_learns(layer) && l < buffers->first_layer) buffers->first_layer = l;
+        carve_layer(at, carver, layer, kernels, &scratch, samples_at(chunk, l), parts_at(chunk, l), is_first);
+        is_first = is_first && !layer_learns(layer);
     }
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n * sizeof *buffers->labels);
@@ -222,29 +221,32 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
     return carver.used;
 }
 
-static LayerLoad load_of(const Layer *layer) {
-    return layer_type(layer)->load ? layer_type(layer)->load(layer) : (LayerLoad){0};
-}
-
-// Plans a chunk for a net without a body. Each value counts twice, as a value and as a gradient. In turn: hundreds of
-// samples if OpenBLAS multiplies for them; otherwise as many as fit the cache, in steps of SAMPLES_UNIT, at most
-// SAMPLES_MOST. At least SAMPLES_UNIT, or twice as many if the weights do not fit the cache and every chunk reads them
-// from memory.
-static int chunk_of_parts(const Spec *spec, bool through_blas) {
-    size_t floats = shape_size(spec->input), weights = 0, wide = 0;
+// Adds up the floats that a chunk moves through the cache: of a sample in the layers before `end`, each value twice, as
+// a value and as a gradient; and the weights of all layers.
+static LayerLoad load_of(const Spec *spec, int end) {
+    LayerLoad all = {.floats = shape_size(spec->input)};
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (!layer_has(layer, IN_PLACE)) floats += 2 * shape_size(layer->out);
-        const LayerLoad load = load_of(layer);
-        floats += load.floats;
-        weights += load.weights;
-        if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
+        const LayerLoad load = layer_type(layer)->load ? layer_type(layer)->load(layer) : (LayerLoad){0};
+        all.weights += load.weights;
+        if (l < end) all.floats += load.floats + (layer_has(layer, IN_PLACE) ? 0 : 2 * shape_size(layer->out));
     }
-    size_t matching = wide / floats / SAMPLES_UNIT * SAMPLES_UNIT;
+    return all;
+}
+
+// Plans a chunk for a net without a body: hundreds of samples if OpenBLAS multiplies for them; otherwise as many as fit
+// the cache, in steps of SAMPLES_UNIT, at most SAMPLES_MOST. At least SAMPLES_UNIT, or twice as many if the weights do
+// not fit the cache and every chunk reads them from memory.
+static int chunk_of_parts(const Spec *spec, bool through_blas) {
+    const LayerLoad load = load_of(spec, spec->layer_count);
+    size_t wide = 0;
+    for (int l = 0; l < spec->layer_count; l++)
+        if (linear_is_wide(&spec->layers[l])) wide += shape_size(spec->layers[l].in) * shape_size(spec->layers[l].out);
+    size_t matching = wide / load.floats / SAMPLES_UNIT * SAMPLES_UNIT;
     if (through_blas && matching >= LINEAR_MANY_SAMPLES)
         return matching > SAMPLES_MOST_THROUGH_BLAS ? SAMPLES_MOST_THROUGH_BLAS : (int)matching;
-    size_t samples = cache_bytes / (floats * sizeof(float)) / SAMPLES_UNIT * SAMPLES_UNIT;
-    size_t least = weights * sizeof(float) > cache_bytes ? 2 * SAMPLES_UNIT : SAMPLES_UNIT;
+    size_t samples = cache_bytes / (load.floats * sizeof(float)) / SAMPLES_UNIT * SAMPLES_UNIT;
+    size_t least = load.weights * sizeof(float) > cache_bytes ? 2 * SAMPLES_UNIT : SAMPLES_UNIT;
     if (samples < least) return (int)least;
     return samples > SAMPLES_MOST ? SAMPLES_MOST : (int)samples;
 }
@@ -275,19 +277,14 @@ static int rounded_up(size_t samples, int unit) {
 // so a part is SAMPLES_UNIT = 16 of them; the weights do not fit the cache, and the chunk has 64 samples, four parts,
 // which share one reading of the weights.
 static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
-    size_t floats = shape_size(spec->input), weights = 0;
-    for (int l = 0; l < spec->layer_count; l++) {
-        const Layer *layer = &spec->layers[l];
-        if (l < head && !layer_has(layer, IN_PLACE)) floats += 2 * shape_size(layer->out);
-        weights += load_of(layer).weights;
-    }
-    const bool is_near = SAMPLES_UNIT * floats * sizeof(float) <= NEAR_CACHES * cache_bytes;
+    const LayerLoad load = load_of(spec, head);
+    const bool is_near = SAMPLES_UNIT * load.floats * sizeof(float) <= NEAR_CACHES * cache_bytes;
     const int unit = is_near ? SAMPLES_UNIT : lanes > PART_LEAST ? lanes : PART_LEAST;
-    const size_t fitting = cache_bytes / (floats * sizeof(float)) / (size_t)unit * (size_t)unit;
+    const size_t fitting = cache_bytes / (load.floats * sizeof(float)) / (size_t)unit * (size_t)unit;
     const int part = fitting < (size_t)unit ? unit : fitting > SAMPLES_MOST ? SAMPLES_MOST : (int)fitting;
     size_t samples = (size_t)part;
-    if (weights * sizeof(float) > cache_bytes) {
-        const size_t matching = HEAD_SHARE * weights / floats;
+    if (load.weights * sizeof(float) > cache_bytes) {
+        const size_t matching = HEAD_SHARE * load.weights / load.floats;
         if (matching > samples) samples = matching > HEAD_SAMPLES ? HEAD_SAMPLES : matching;
     }
     return (ChunkPlan){head, rounded_up(samples, part), part};

@@ -58,7 +58,6 @@ typedef struct NetBuffers {
     uint16_t *labels; // (N)
     float *targets;   // (N), with the squared loss; (classes,N), with several labels per sample
     uint8_t *images;  // (N, C,H,W) of a part, if training crops, flips or marks images
-    int first_layer;  // number of the first layer with parameters, where the backward pass ends
 } NetBuffers;
 
 // Plans the number of samples. A chunk has as many samples as the cache holds: wide matrices for nets of linear layers,

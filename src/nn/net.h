@@ -25,11 +25,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "nn/blas.h"
 #include "nn/kernels.h"
 #include "nn/spec.h"
 #include "nn/step.h"
-
-enum { NET_BLAS_NAME_BYTES = 96 };
 
 // A callback of net_gradient: the gradients of all parameters from `first` on are complete. It is called once per layer
 // with parameters, from the last one (whose weight begins at `first`) to the first, so that a caller can send gradients
@@ -49,7 +48,7 @@ typedef struct Net {
     void *arena;            // owned: activations, their gradients, packed weights
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: the places of each layer's tensors in the arena
-    struct Blas *blas;          // owned: for the products of wide layers; NULL if the net has none
+    Blas *blas;                 // owned: for the products of wide layers; NULL if the net has none
     _Atomic uint64_t *progress; // if not NULL, grows by the samples of every chunk: a sign of life; NULL after net_init
     const float *class_weights; // (classes) what a sample of each class counts in a step; NULL after net_init: 1
     struct Answer *answers; // if not NULL, net_evaluate writes its answers there (spec_answers); NULL after net_init
@@ -68,7 +67,7 @@ void net_free(Net *net);
 
 // The library that multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if
 // no layer is wide. For the record of a run, and to report a missing OpenBLAS before it begins (UNAVAILABLE).
-Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
+Status net_blas_name(char name[BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
 
 // gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten; of targets, half of that
 // (regression.h). noise is NULL for no dropout.

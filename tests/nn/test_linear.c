@@ -480,7 +480,7 @@ static void parse(Spec *spec, const char *text, Shape input, int classes) {
 }
 
 static const char *name_of(const Spec *spec, const Kernels *kernels) {
-    static char name[NET_BLAS_NAME_BYTES];
+    static char name[BLAS_NAME_BYTES];
     Error err;
     check_ok(net_blas_name(name, spec, kernels, &err));
     return name;
