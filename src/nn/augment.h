@@ -59,14 +59,10 @@ BOTH int augment_source(AugmentDraw draw, Shape shape, int pixel) {
 }
 
 #ifndef __cplusplus
-// images (count, C,H,W): sample s is row indices[s] (or first + s if indices is NULL) of pixels, cropped and flipped.
-// place: number of the first sample in the batch.
+// images (count, C,H,W): sample s is row indices[s] (or first + s if indices is NULL) of pixels, cropped and flipped,
+// or as it is if noise is NULL or `augment` is off. place: number of the first sample in the batch.
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count);
-
-// images (count, C,H,W): rows indices[s] (or first + s) of pixels, unchanged.
-void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first, Shape shape,
-                  int count);
 
 // Draws a white square of `square` rows and columns in the upper left corner of each of the images (count, C,H,W).
 void augment_mark(uint8_t *images, uint32_t square, Shape shape, int count);

@@ -97,7 +97,8 @@ static void load_values(const Net *net, float *in, float *rows, const Batch *of,
 }
 
 // Loads a part of images: to in (C,H,W,N), or to rows if in is NULL. Crops, flips and marks need a copy of the images,
-// which is then gathered instead of the data set's own pixels. Only training passes noise, so evaluation never crops.
+// which is then gathered instead of the data set's own pixels, which all processes share. An evaluation has no noise,
+// so it never crops.
 static void load_images(const Net *net, float *in, float *rows, Batch of, const Noise *noise, Chunk part) {
     static const float one = 1, zero = 0;
     const Spec *spec = &net->spec;
@@ -105,13 +106,11 @@ static void load_images(const Net *net, float *in, float *rows, Batch of, const 
     // Numbers are a row of one channel, also if the data set has them as channels of one value.
     const Shape shape = as_they_are ? (Shape){1, 1, (int)shape_size(spec->input)} : spec->input;
     uint8_t *images = net->buffers->images;
-    const bool augments = noise && augment_is_on(&spec->augment);
-    if (augments)
+    if ((noise && augment_is_on(&spec->augment)) || of.triggered > 0) {
         augment_images(images, of.pixels, of.indices, of.first, &spec->augment, shape, noise, part.first, part.count);
-    else if (of.triggered > 0)
-        augment_copy(images, of.pixels, of.indices, of.first, shape, part.count);
-    if (of.triggered > 0) augment_mark(images, spec->trigger, shape, (int)of.triggered);
-    if (augments || of.triggered > 0) of.pixels = images, of.indices = NULL, of.first = 0;
+        augment_mark(images, spec->trigger, shape, (int)of.triggered);
+        of.pixels = images, of.indices = NULL, of.first = 0;
+    }
     if (as_they_are) of.scale = &one, of.shift = &zero;
     if (in)
         net->at_work->gather(in, of.pixels, of.indices, of.first, of.scale, of.shift, shape, part.count, part.samples);

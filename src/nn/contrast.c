@@ -16,7 +16,7 @@ size_t contrast_features(const Spec *spec) {
 Status contrast_check(const Spec *spec, Error *err) {
     bool learns = false;
     for (int l = 0; l < spec->layer_count - 1; l++)
-        learns |= layer_has_parameters(&spec->layers[l]) && !spec->layers[l].frozen;
+        learns |= layer_learns(&spec->layers[l]);
     if (spec->layer_count > 0 && last_of(spec)->kind == LAYER_LINEAR && learns) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "a representation is what enters the net's last layer, which must be linear, after a layer that "
