@@ -53,21 +53,15 @@ static Angle angle_of(const LayerCall *call, int sample, const float *u) {
     return angle;
 }
 
-// 0 where a vector is 0: it has no direction, and the term no gradient.
-static double cosine(const Angle *angle) {
-    const double lengths = sqrt(angle->square) * sqrt(angle->other);
-    return lengths > 0 ? angle->product / lengths : 0;
-}
-
 // The gradient of a cosine is (u/|u| - cosine z/|z|) / |z|, and that of the term mu/tau sigmoid((far - near)/tau) times
-// the difference of both.
+// the difference of both. A vector of zeros has no direction, and the term no gradient.
 static void add_sample(float *gradient, size_t stride, const LayerCall *call, int sample, const float *near,
                        const float *far) {
     const Contrast *contrast = (const Contrast *)call->net->term;
     const Angle to_near = angle_of(call, sample, near), to_far = angle_of(call, sample, far);
     const double length = sqrt(to_near.square), near_length = sqrt(to_near.other), far_length = sqrt(to_far.other);
     if (length == 0 || near_length == 0 || far_length == 0) return;
-    const double c_near = cosine(&to_near), c_far = cosine(&to_far);
+    const double c_near = to_near.product / (length * near_length), c_far = to_far.product / (length * far_length);
     const double pull = (double)sigmoid_value((float)((c_far - c_near) / contrast->tau), 0);
     const double factor = contrast->mu / contrast->tau * pull / (call->pass->count * length);
     for (size_t f = 0; f < shape_size(call->layer->in); f++) {

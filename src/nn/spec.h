@@ -56,6 +56,7 @@
 #define SOUNDER_NN_SPEC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -63,7 +64,6 @@
 #include "nn/augment.h"
 #include "nn/kernels/window.h"
 #include "nn/tensors.h"
-#include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 512, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 1 << 14 };
 enum { SPEC_WHOLE_BATCH = 256 };

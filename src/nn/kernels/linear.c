@@ -10,7 +10,7 @@ enum { DOT_OUTS = 4, DOT_MOST = 20 };
 
 // Transposes square by square, so that both sides are read and written in whole vectors.
 void ISA_NAME(linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples) {
-    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
+    const size_t ins = shape_size(layer->in), row_floats = linear_row_floats(layer), used = (size_t)count,
                  n = (size_t)samples;
     for (size_t i = 0; i < ins; i += SOUNDER_LANES)
         for (size_t s = 0; s < used; s += SOUNDER_LANES) {
@@ -152,7 +152,7 @@ ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, 
 // weight, the largest array, is read once. The outputs begin as the bias, and each strip adds its dot products.
 void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                               const Layer *layer, int count, int samples) {
-    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), row_floats = linear_row_floats(layer);
     if (in) ISA_NAME(linear_rows)(rows, in, layer, count, samples);
     for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)

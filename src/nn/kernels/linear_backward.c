@@ -18,7 +18,7 @@ enum { LISTED_FLOATS = 8192 };
 
 // Transposes square by square, as linear_rows does in the other direction. Columns from count on become zeros.
 void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples) {
-    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
+    const size_t ins = shape_size(layer->in), row_floats = linear_row_floats(layer), used = (size_t)count,
                  n = (size_t)samples;
     for (size_t i = 0; i < ins; i += SOUNDER_LANES)
         for (size_t s = 0; s < n; s += SOUNDER_LANES) {
@@ -35,7 +35,7 @@ void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer
 // scratch (count, row_floats). The first outputs overwrite scratch, the others add to it.
 static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
                             const Layer *layer, int count, int samples) {
-    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const size_t ins = shape_size(layer->in), row_floats = linear_row_floats(layer);
     const size_t columns = ins / SOUNDER_LANES;
     const ScalarMatrix gradients = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
     SparseMatrix sparse;
@@ -52,7 +52,7 @@ static void add_input_share(float *scratch, const float *out_gradient, const flo
 // The gradient of the tail's inputs, from all outputs at once: their weights are copied to whole vectors first.
 static void tail_input_share(float *scratch, const float *out_gradient, const float *weight, const Layer *layer,
                              int count, int samples) {
-    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), row_floats = linear_row_floats(layer);
     const size_t whole = whole_of(ins);
     if (whole == ins) return;
     float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
@@ -253,7 +253,7 @@ static WeightStep weight_step(float *weight_gradient, float *weight, const float
                         .before = descent->before,
                         .out_gradient = {out_gradient, (size_t)samples, 1},
                         .rows = rows,
-                        .ins = inputs_of(layer),
+                        .ins = shape_size(layer->in),
                         .row_floats = linear_row_floats(layer),
                         .count = (size_t)count,
                         .descent = descent};
@@ -280,7 +280,7 @@ static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip st
 void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
                                       const float *out_gradient, const SgdUpdate *descent, const Layer *layer,
                                       int count, int samples) {
-    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
+    const size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), last = (outs - 1) / PAGES * PAGES;
     WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
     const ptrdiff_t ahead = descent->upwards ? -(ptrdiff_t)(PAGES * ins) : (ptrdiff_t)(PAGES * ins);
     if (weight && is_far(outs, ins)) step.next = (step.before ? step.before : weight) + ahead;
@@ -296,7 +296,7 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
 void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight,
                                     const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                     const Layer *layer, int count, int samples) {
-    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
+    const size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in);
     const float *before = descent->before ? descent->before : weight;
     if (strip_of(count) < ins) {
         ISA_NAME(linear_backward_input)(in_gradient, scratch, out_gradient, before, layer, count, samples);

@@ -14,10 +14,6 @@
 // FAR_WEIGHTS: number of weights from which on a layer does not fit that cache.
 enum { STRIP_FLOATS = 64 * 1024, FAR_WEIGHTS = 1 << 18 };
 
-static inline size_t inputs_of(const Layer *layer) {
-    return shape_size(layer->in);
-}
-
 static inline size_t whole_of(size_t floats) {
     return floats / SOUNDER_LANES * SOUNDER_LANES;
 }

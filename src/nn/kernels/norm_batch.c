@@ -29,26 +29,15 @@ static IntLanes real_lanes(const Channel *channel, size_t v) {
     return real;
 }
 
-// The mean of the channel's values.
-static float mean_of(const Lanes *in, const Channel *channel) {
-    Lanes total = lanes_of(0);
-    for (size_t v = 0; v < channel->vectors; v++) {
-        Lanes sum = lanes_of(0);
-        for (size_t p = 0; p < channel->plane; p++)
-            sum += in[p * channel->vectors + v];
-        total += lanes_select(real_lanes(channel, v), sum, lanes_of(0));
-    }
-    return lanes_sum(total) * channel->share;
-}
-
-// The mean of the values' squared distances from their mean.
-static float variance_of(const Lanes *in, const Channel *channel, float mean) {
+// The mean of the distances of the channel's values from `mean`, or with `squares` of their squares. Both are constants
+// wherever this is inlined for values themselves, which are their distances from 0.
+ALWAYS_INLINE float mean_of(const Lanes *in, const Channel *channel, bool squares, float mean) {
     Lanes total = lanes_of(0);
     for (size_t v = 0; v < channel->vectors; v++) {
         Lanes sum = lanes_of(0);
         for (size_t p = 0; p < channel->plane; p++) {
             const Lanes distance = in[p * channel->vectors + v] - mean;
-            sum += distance * distance;
+            sum += squares ? (Lanes)(distance * distance) : (Lanes)distance;
         }
         total += lanes_select(real_lanes(channel, v), sum, lanes_of(0));
     }
@@ -68,8 +57,8 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
     BatchStatistics *of = (BatchStatistics *)(void *)statistics;
     const float epsilon = norm_epsilon(layer), momentum = norm_momentum(layer);
     for (size_t c = 0; c < channels; c++, from += values, to += values, of++) {
-        of->mean = trains ? mean_of(from, &channel) : means[c];
-        of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] < 0 ? 0 : variances[c];
+        of->mean = trains ? mean_of(from, &channel, false, 0) : means[c];
+        of->variance = trains ? mean_of(from, &channel, true, of->mean) : variances[c] < 0 ? 0 : variances[c];
         of->scale = 1.0f / sqrtf(of->variance + epsilon);
         if (trains) { // the net writes these after the step (net_follow)
             of->next_mean = norm_follow_mean(means[c], of->mean, momentum);
