@@ -167,19 +167,13 @@ typedef struct Kernels {
     void (*positions_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples);
     void (*positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples);
 
-    // out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written on the forward
-    // pass; the backward pass reads and overwrites it. scratch: lstm_scratch_floats. weight, gradient: all of the
-    // layer's parameters. Adds to gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.
-    void (*lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
-                         const Layer *layer, int samples);
-    void (*lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
-                          const float *weight, const Layer *layer, int samples);
-
-    // A gru, with the arguments of an lstm.
-    void (*gru_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
-                        const Layer *layer, int samples);
-    void (*gru_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
-                         const float *weight, const Layer *layer, int samples);
+    // An lstm or a gru. out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written
+    // on the forward pass; the backward pass reads and overwrites it. scratch: lstm_scratch_floats. weight, gradient:
+    // all of the layer's parameters. Adds to gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.
+    void (*recurrent_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
+                              const Layer *layer, int samples);
+    void (*recurrent_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
+                               const float *out_gradient, const float *weight, const Layer *layer, int samples);
 
     // out = a + b; all (features,N). out may be a.
     void (*add)(float *out, const float *a, const float *b, size_t features, int samples);

@@ -124,10 +124,8 @@ static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float
         cpu->attention_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n, n);
         return;
     }
-    const bool is_gru = layer->kind == LAYER_GRU;
-    (is_gru ? cpu->gru_forward : cpu->lstm_forward)(out, kept, scratch, in, weight, layer, n);
-    (is_gru ? cpu->gru_backward : cpu->lstm_backward)(gradient, in_gradient, kept, scratch, out_gradient, weight, layer,
-                                                      n);
+    cpu->recurrent_forward(out, kept, scratch, in, weight, layer, n);
+    cpu->recurrent_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n);
 }
 
 static void check_with_products(const Trial *trial, const Recurrent *of, const Layer *layer) {
@@ -159,7 +157,7 @@ static void check_with_products(const Trial *trial, const Recurrent *of, const L
 
 // All steps' outputs, the last one's, a sequence of a single step, whose outputs before are zeros, and more units than
 // a tile has rows or stages at once.
-static void check_recurrent(const Trial *trial, const char *text) {
+static void check_gates(const Trial *trial, const char *text) {
     static const struct {
         Shape shape;
         int units;
@@ -175,12 +173,9 @@ static void check_recurrent(const Trial *trial, const char *text) {
     }
 }
 
-static void check_lstm(const Trial *trial) {
-    check_recurrent(trial, "lstm");
-}
-
-static void check_gru(const Trial *trial) {
-    check_recurrent(trial, "gru");
+static void check_recurrent(const Trial *trial) {
+    check_gates(trial, "lstm");
+    check_gates(trial, "gru");
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
@@ -199,10 +194,8 @@ static const Twin rows[] = {
     {OP(embedding_backward), " cuda_embedding_backward ", check_embedding},
     {OP(positions_forward), " cuda_positions_forward ", check_positions},
     {OP(positions_backward), " cuda_positions_backward ", check_positions},
-    {OP(lstm_forward), " cuda_recurrent_forward cuda_recurrent_kept_features ", check_lstm},
-    {OP(lstm_backward), " cuda_recurrent_backward ", check_lstm},
-    {OP(gru_forward), " cuda_recurrent_forward cuda_recurrent_kept_features ", check_gru},
-    {OP(gru_backward), " cuda_recurrent_backward ", check_gru},
+    {OP(recurrent_forward), " cuda_recurrent_forward cuda_recurrent_kept_features ", check_recurrent},
+    {OP(recurrent_backward), " cuda_recurrent_backward ", check_recurrent},
     {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
     {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
     {OP(attention_forward), " cuda_attention_forward cuda_attention_kept_features ", check_attention},

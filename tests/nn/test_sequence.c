@@ -150,22 +150,18 @@ typedef struct Tensors {
 
 static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
     const int n = (int)of->samples, count = (int)of->count;
-    if (of->layer.kind == LAYER_LSTM)
-        kernels->lstm_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
-    else if (of->layer.kind == LAYER_GRU)
-        kernels->gru_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
+    if (of->layer.kind != LAYER_ATTENTION)
+        kernels->recurrent_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer,
+                                   n);
     else
         kernels->attention_forward(at->out.at, at->kept.at, at->in.at, at->parameters.at, &of->layer, count, n);
 }
 
 static void backward(const Kernels *kernels, const Case *of, const Tensors *at, float *in_gradient) {
     const int n = (int)of->samples, count = (int)of->count;
-    if (of->layer.kind == LAYER_LSTM)
-        kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
-                               at->parameters.at, &of->layer, n);
-    else if (of->layer.kind == LAYER_GRU)
-        kernels->gru_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
-                              at->parameters.at, &of->layer, n);
+    if (of->layer.kind != LAYER_ATTENTION)
+        kernels->recurrent_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
+                                    at->parameters.at, &of->layer, n);
     else
         kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
                                     at->parameters.at, &of->layer, count, n);

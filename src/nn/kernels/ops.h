@@ -64,10 +64,8 @@
     EACH(embedding_backward, embedding_backward)                                                                       \
     EACH(positions_forward, positions_forward)                                                                         \
     EACH(positions_backward, positions_backward)                                                                       \
-    EACH(lstm_forward, lstm_forward)                                                                                   \
-    EACH(lstm_backward, lstm_backward)                                                                                 \
-    EACH(gru_forward, gru_forward)                                                                                     \
-    EACH(gru_backward, gru_backward)                                                                                   \
+    EACH(recurrent_forward, recurrent_forward)                                                                         \
+    EACH(recurrent_backward, recurrent_backward)                                                                       \
     EACH(linear_each_forward, linear_each_forward)                                                                     \
     EACH(linear_each_backward, linear_each_backward)                                                                   \
     EACH(attention_forward, attention_forward)                                                                         \

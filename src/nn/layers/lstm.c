@@ -44,26 +44,14 @@ static LayerRoom lstm_room(const Layer *layer, const Kernels *kernels, int sampl
 
 static void lstm_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->lstm_forward(at->out, at->statistics, call->scratch, at->in, call->weight, call->layer,
-                                call->samples);
+    call->kernels->recurrent_forward(at->out, at->statistics, call->scratch, at->in, call->weight, call->layer,
+                                     call->samples);
 }
 
 static void lstm_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->lstm_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
-                                 call->weight, call->layer, call->samples);
-}
-
-static void gru_forward(const LayerCall *call) {
-    const LayerBuffers *at = call->at;
-    call->kernels->gru_forward(at->out, at->statistics, call->scratch, at->in, call->weight, call->layer,
-                               call->samples);
-}
-
-static void gru_backward(const LayerCall *call) {
-    const LayerBuffers *at = call->at;
-    call->kernels->gru_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
-                                call->weight, call->layer, call->samples);
+    call->kernels->recurrent_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+                                      call->weight, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -95,5 +83,5 @@ const LayerType gru_layer = {.name = "gru",
                              .products = lstm_products,
                              .load = lstm_load,
                              .room = lstm_room,
-                             .forward = gru_forward,
-                             .backward = gru_backward};
+                             .forward = lstm_forward,
+                             .backward = lstm_backward};
