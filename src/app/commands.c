@@ -8,7 +8,7 @@
 
 const Command commands[] = {
     {.name = "train",
-     .also = "run fit",
+     .also = "run fit resume continue",
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
      .summary = "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging",
      .purpose = "starts worker processes that share one model through\n"
@@ -118,7 +118,7 @@ const Command commands[] = {
                     "numbers), the clients' worst tenth, attack success and epsilon if runs have them, what the target "
                     "cost with --target, seconds, training samples per second, and the options in which the runs "
                     "differ. --by averages: sounder runs sweeps/a --by alpha. --against says whether a difference may "
-                    "be luck: sounder runs sweeps/a --against fedavg. --clients lists the clients of one run",
+                    "be luck: sounder runs sweeps/a --against fedavg. --clients lists the clients of one run.",
      .options = &runs_options,
      .most = INT_MAX,
      .run = command_runs},

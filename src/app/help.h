@@ -11,6 +11,7 @@
 
 #include "base/keyed_text.h"
 #include "base/suggest.h"
+#include "datasets/formats/format.h"
 
 // An entry of a list in a topic: a name, and what it is.
 typedef struct HelpEntry {
@@ -49,9 +50,12 @@ void help_print_federations(FILE *file); // --data: made-up users
 // Prints the forms of a table, each with its numbers and its source.
 void help_print_forms(FILE *file, const FormTable *table);
 
-// Explains a name: algorithm, net, layer, rule, partition, view, attack, federation or data set. Prints the row of each
-// table that has it, as the table's topic shows it. follows: text was printed before, so that a blank line is needed.
-// False: no table has it; all names were considered as suggestions.
+// Prints a form of files, for --data.
+void help_print_format(FILE *file, const DatasetFormat *format);
+
+// Explains a name: algorithm, net, layer, rule, partition, view, attack, federation, data set or form of files. Prints
+// the row of each table that has it, as the table's topic shows it. follows: text was printed before, so that a blank
+// line is needed. False: no table has it; all names were considered as suggestions.
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows);
 
 // Shows a text. If stdout is a terminal with fewer lines, it goes through $SOUNDER_PAGER, $PAGER or less, as git does;

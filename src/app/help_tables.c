@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "app/options/option_table.h"
 #include "datasets/dataset.h"
@@ -56,6 +57,12 @@ void help_print_forms(FILE *file, const FormTable *table) {
         fputc('\n', file);
         print_form(file, form_row(table, i));
     }
+}
+
+void help_print_format(FILE *file, const DatasetFormat *format) {
+    char line[2048];
+    snprintf(line, sizeof line, "%s: %s", format->name, format->help);
+    print_paragraph(file, 2, line);
 }
 
 // part: its name and a blank; empty if the rule is no part of an algorithm.
@@ -180,7 +187,7 @@ typedef struct Search {
 static bool is_it(Search *search, const char *name, const char *of, const char *part) {
     char line[128];
     suggestion_consider(search->suggestion, name);
-    if (strcmp(name, search->suggestion->typed) != 0) return false;
+    if (strcasecmp(name, search->suggestion->typed) != 0) return false;
     if (search->follows) fputc('\n', search->file);
     search->follows = search->found = true;
     snprintf(line, sizeof line, of, part);
@@ -238,6 +245,9 @@ bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
     for (int k = 0; k < DATASET_SETTINGS; k++)
         if (is_it(&search, settings_table.rows->keys[k].name, "--data, a setting of your own files (help data):", ""))
             print_entry(file, settings_table.rows->keys[k].name, settings_table.rows->keys[k].help);
+    for (uint32_t i = 0; i < dataset_format_count; i++)
+        if (is_it(&search, dataset_formats[i]->name, "--data, a form of files (help data):", ""))
+            help_print_format(file, dataset_formats[i]);
     for (size_t i = 0; i < dataset_name_count; i++)
         is_it(&search, dataset_names[i], "--data %s: a public data set (help data)", dataset_names[i]);
     suggestion_consider_as(suggestion, "fmnist", "fashion-mnist");

@@ -6,6 +6,7 @@
 
 #include "app/commands.h"
 #include "app/help.h"
+#include "app/options/option_names.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -235,10 +236,8 @@ void help_print_data(FILE *file) {
                     "A name is searched in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. "
                     "Your own folder or file has one of these forms, recognised by the names in it:");
     for (uint32_t i = 0; i < dataset_format_count; i++) {
-        char line[2048];
         fputc('\n', file);
-        snprintf(line, sizeof line, "%s: %s", dataset_formats[i]->name, dataset_formats[i]->help);
-        print_paragraph(file, 2, line);
+        help_print_format(file, dataset_formats[i]);
     }
     fputc('\n', file);
     print_paragraph(file, 0,
@@ -305,6 +304,21 @@ void help_print_topics(FILE *file) {
         if (command_is_topic(topic)) fprintf(file, "%s%s", topic > commands ? " " : "", topic->name);
 }
 
+// Prints the options of this name that other commands have beside those of train. Returns whether there are any.
+static bool print_own_options(FILE *file, Suggestion *suggestion, bool follows) {
+    bool found = false;
+    for (const Command *command = commands; command < commands + command_count; command++)
+        for (int i = 0; command->options && i < command->options->count; i++) {
+            const Option *option = &command->options->rows[i];
+            suggestion_consider(suggestion, option->name);
+            if (!option_same_name(option->name, suggestion->typed)) continue;
+            fprintf(file, "%ssounder %s (help %s):\n", found || follows ? "\n" : "", command->name, command->name);
+            option_print_help(file, option);
+            found = true;
+        }
+    return found;
+}
+
 static Status print_topic(FILE *file, const char *name, Error *err) {
     char typed[64];
     snprintf(typed, sizeof typed, "%s", name + strspn(name, "-"));
@@ -321,8 +335,13 @@ static Status print_topic(FILE *file, const char *name, Error *err) {
     }
     const Option *option = option_find(typed);
     if (option) print_option(file, option);
-    if (help_print_name(file, &suggestion, option != NULL) || option) return STATUS_OK;
+    const bool is_own = print_own_options(file, &suggestion, option != NULL);
+    if (help_print_name(file, &suggestion, option || is_own) || option || is_own) return STATUS_OK;
     option_suggest(&suggestion);
+    char remedy[256];
+    const bool is_exact = suggestion.best && suggestion.distance == 0;
+    if (!is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
+        return fail(err, STATUS_USAGE, "help %.60s: is %s; `sounder help algorithms` explains it", name, remedy);
     return fail(err, STATUS_USAGE, "help %.60s: unknown topic; %s%s%s", name,
                 suggestion.best ? "did you mean " : "`sounder help` lists them", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?" : "");
