@@ -19,7 +19,7 @@ static Status partition_natural_id(PartitionTask *task, Error *err) {
     if (spec->users != task->clients)
         return fail(err, STATUS_USAGE,
                     "natural-id: the data set has %u users, and there are %u clients; set --clients %u, or "
-                    "leave it out",
+                    "leave it out, or divide the samples by another --partition",
                     spec->users, task->clients, spec->users);
     for (uint32_t i = 0; i < task->samples; i++)
         task->owner[i] = spec->owners[i];

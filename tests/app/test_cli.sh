@@ -110,6 +110,16 @@ check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder sweep --seed 1..3' train --seed 1-3
 check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
 check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
+check 64 '' 'sounder: error: --lr 0.01..0.1: needs a number above 0, at most 1000' train --lr 0.01..0.1 # no steps lead from one to the other
+check 64 '' 'sounder: error: resume: unknown command; did you mean train[?]' resume runs/a
+check 64 '' 'sounder: error: --model is lenet unless you give another, a net for images, and a sample of synthetic has 6 numbers: *' train --data synthetic:1x1x6:64:16
+check 64 '' 'sounder: error: label=kind: is a setting of your own files, *: --data "PLACE label=kind" *' train --data iris.csv label=kind
+
+# Help knows the options of every command, the forms of files, and where the numbers of an algorithm belong.
+check 0 '*sounder runs (help runs):*--against VALUE*sounder sweep (help sweep):*' '' help against
+check 0 '*--resume FOLDER*' '' help --resume
+check 0 '*--data, a form of files (help data):*CSV: a file .csv*' '' help csv
+check 64 '' 'sounder: error: help mu: is a number of --algorithm; write --algorithm "local prox mu=X"; *' help mu
 check 64 '' 'sounder: error: --clients-per-round 0.1: needs a whole number from 1 to 1000000, not a share of them' train --clients-per-round 0.1
 check 64 '' 'sounder: error: --model net.pt: is a file of PyTorch*sounder.layers(net)*sounder.write_weights(*' train --model net.pt
 check 64 '' 'sounder: error: --model net.onnx: is a file of ONNX*sounder.layers("net.onnx")*sounder.write_weights(*' train --model net.onnx

@@ -111,17 +111,18 @@ static bool read_text(char *value, const Option *option, const char *text) {
     return true;
 }
 
-// Refuses what looks like several values for `sounder sweep`: 1,2 or 1..3 or, for whole numbers, 1-3.
+// Refuses what looks like several values for `sounder sweep`: 1,2 or, for whole numbers, 1..3 and 1-3.
 static Status check_single(const Option *option, const char *value, const char *where, Error *err) {
     const bool leads = option->form && option->form->table.rows->leads; // the form begins with a number
-    const bool is_number = leads || option->type == OPTION_WHOLE || option->type == OPTION_SEED ||
-                           option->type == OPTION_REAL || option->type == OPTION_FLOAT;
+    const bool is_whole = option->type == OPTION_WHOLE || option->type == OPTION_SEED;
+    const bool is_number = leads || is_whole || option->type == OPTION_REAL || option->type == OPTION_FLOAT;
     const char *comma = strchr(value, ','), *name;
     unsigned long first, last;
     char rest, several[256], shown[OPTION_SHOWN_BYTES];
-    bool is_several = is_number && !value[strspn(value, "0123456789.,+-e")] && (comma || strstr(value, ".."));
+    bool is_several = (is_number && comma && !value[strspn(value, "0123456789.,+-e")]) ||
+                      (is_whole && strstr(value, "..") && !value[strspn(value, "0123456789.,")]);
     snprintf(several, sizeof several, "%s", value);
-    if (!is_several && is_number && sscanf(value, "%lu-%lu%c", &first, &last, &rest) == 2)
+    if (!is_several && is_whole && sscanf(value, "%lu-%lu%c", &first, &last, &rest) == 2)
         is_several = snprintf(several, sizeof several, "%lu..%lu", first, last) > 0;
     for (size_t i = 0; comma && (name = option_name_in_table(option, i)); i++)
         is_several |= strlen(name) == (size_t)(comma - value) && memcmp(name, value, strlen(name)) == 0;

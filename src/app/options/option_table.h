@@ -138,6 +138,9 @@ Status option_once(const char **before, const Option *option, const char *value,
 // Takes the one word of a command that is no option: USAGE, with both words, if *taken is not NULL. what: "run".
 Status option_take_word(const char **taken, const char *word, const char *what, Error *err);
 
+// USAGE for a word such as "label=species", a setting that belongs into the word of --data.
+Status option_check_word(const char *word, Error *err);
+
 // Takes the option at argv[*next], once, and reads it into the table's record. seen: a pointer per row, NULL before the
 // first call.
 Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,

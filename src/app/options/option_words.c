@@ -29,6 +29,29 @@ static void consider_row(Suggestion *suggestion, const Option *option) {
     suggestion_consider_others(suggestion, option->also, option->name);
 }
 
+static Status refuse_setting(const char *where, const char *shown, const char *setting, Error *err) {
+    return fail(err, STATUS_USAGE,
+                "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s\" "
+                "(`sounder help data`)",
+                where, shown, setting);
+}
+
+static bool is_setting(const char *name, size_t length) {
+    for (int k = 0; k < DATASET_SETTINGS; k++) {
+        const char *key = settings_table.rows->keys[k].name;
+        if (strlen(key) == length && memcmp(key, name, length) == 0) return true;
+    }
+    return false;
+}
+
+Status option_check_word(const char *word, Error *err) {
+    char shown[OPTION_SHOWN_BYTES];
+    const size_t length = strcspn(word, "=");
+    if (!word[length] || !is_setting(word, length)) return STATUS_OK;
+    option_printable(shown, word);
+    return refuse_setting("", shown, shown, err);
+}
+
 static Status unknown(const OptionTable *table, const char *name, const char *where, Error *err) {
     for (int i = 0; i < table->foreign_count; i++)
         if (option_same_name(table->foreign[i].name, name))
@@ -39,13 +62,10 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     snprintf(typed, sizeof typed, "%s", name);
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
-    const FormRow *settings = settings_table.rows;
-    for (int k = 0; k < DATASET_SETTINGS && table == &option_train_table; k++) // --client is --clients, mistyped
-        if (k != SETTING_CLIENT && strcmp(typed, settings->keys[k].name) == 0)
-            return fail(err, STATUS_USAGE,
-                        "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s=...\" "
-                        "(`sounder help data`)",
-                        where, shown, typed);
+    if (table == &option_train_table && is_setting(typed, strlen(typed))) {
+        strcat(typed, "=...");
+        return refuse_setting(where, shown, typed, err);
+    }
     Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < table->count; i++)
         consider_row(&suggestion, &table->rows[i]);

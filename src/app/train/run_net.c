@@ -137,11 +137,23 @@ static Status check_loss(const Options *options, const Dataset *data, Error *err
     return STATUS_OK;
 }
 
+// The default net is for images.
+static Status check_default_model(const Options *options, const Dataset *data, Error *err) {
+    const bool is_row = data->shape.channels * data->shape.rows == 1 && data->items.vocabulary == 0;
+    if (options_given(options, "model") || !is_row) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "--model is %.60s unless you give another, a net for images, and a sample of %.64s has %d number%s: "
+                "give --model \"linear 64; relu; linear classes\" (help models), or, for images that are stored in one "
+                "row, their size in --data: shape=1x28x28 (help data)",
+                options->model, data->name, data->shape.columns, data->shape.columns == 1 ? "" : "s");
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;
     TRY(run_check_samples(data, err));
     TRY(check_model_name(options, err));
+    TRY(check_default_model(options, data, err));
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
     Status status = spec_parse(spec, text, data->shape, data->classes, &why);
     TRY(options_blame(options, "model", ": ", status, &why, err));
