@@ -2,10 +2,10 @@
 
 Usage: test_launch_watch.py PATH_OF_SOUNDER PATH_OF_LATE_RANK [unittest arguments]
 """
-import os, re, shutil, signal, sys, unittest
+import os, re, shutil, signal, sys, time, unittest
 
 from launches import LaunchTest
-from runs import wait_until
+from runs import computed_seconds, wait_until
 
 LATE_RANK = os.path.abspath(sys.argv[2])
 GDB = shutil.which("gdb")
@@ -78,6 +78,22 @@ class Watch(LaunchTest):
             return re.search(rf"watch: rank 1 \(pid {pids[1]}\) has neither run nor read for \d s: it is stopped, by SIGSTOP or SIGTSTP\n", "".join(told))
         self.assertTrue(wait_until(is_told), told)
         os.kill(process.pid, signal.SIGTERM)
+        self.finish(process, 143)
+
+    @unittest.skipUnless(GDB, "there is no debugger")
+    def test_a_launcher_that_ends_its_ranks_sleeps_while_they_take_their_time(self):
+        process = self.start("-n", "1", *WATCH, "sh", "-c", "trap '' TERM; sleep 60")
+
+        def is_looked_at():
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                return len(file.read().split()) == 2  # the rank and the debugger
+        self.assertTrue(wait_until(is_looked_at))
+        process.send_signal(signal.SIGTERM)
+        self.assertTrue(wait_until(lambda: not is_looked_at()))
+        computed = computed_seconds(process.pid)
+        time.sleep(1)
+        self.assertLess(computed_seconds(process.pid) - computed, 0.1)
+        process.send_signal(signal.SIGTERM)
         self.finish(process, 143)
 
     def test_a_group_of_the_library_tells_which_call_is_missing(self):

@@ -277,7 +277,8 @@ static bool prepare_polls(LaunchGroup *group) {
     bool is_draining = false;
     group->polls[POLL_SIGNALS] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
     group->polls[POLL_DEATHS] = (struct pollfd){.fd = group->death_fd, .events = POLLIN};
-    group->polls[POLL_DEBUGGER] = group->watch ? launch_watch_poll(group->watch) : (struct pollfd){.fd = -1};
+    const bool is_watched = group->watch && group->stage == STAGE_RUNNING;
+    group->polls[POLL_DEBUGGER] = is_watched ? launch_watch_poll(group->watch) : (struct pollfd){.fd = -1};
     for (int which = 0; which < RANK_STREAMS; which++) {
         Console *console = &group->consoles[which];
         const bool has_room = console_has_room(console);
