@@ -1,5 +1,8 @@
 #include "shm/stop_signals.h"
 
+#include <stdio.h>
+#include <string.h>
+
 bool stop_requests_add(StopRequests *requests, uint64_t now_nanoseconds) {
     const uint64_t echo_nanoseconds = STOP_ECHO_MILLISECONDS * UINT64_C(1000000);
     if (requests->count > 0 && now_nanoseconds - requests->last_nanoseconds < echo_nanoseconds) return false;
@@ -24,6 +27,15 @@ void stop_signals(sigset_t *signals) {
 void parent_signals(sigset_t *signals) {
     static const int taken[] = {STOP_SIGNALS, SIGTSTP};
     signals_not_ignored(signals, taken, sizeof taken / sizeof *taken);
+}
+
+const char *signal_name(char name[SIGNAL_NAME_BYTES], int number) {
+    const char *known = sigabbrev_np(number);
+    if (known)
+        snprintf(name, SIGNAL_NAME_BYTES, "SIG%s", known);
+    else
+        snprintf(name, SIGNAL_NAME_BYTES, "signal %d", number);
+    return name;
 }
 
 void suspend_self(void) {

@@ -40,6 +40,10 @@ void parent_signals(sigset_t *signals);
 // Selects from the `count` signals in `numbers` those that were not ignored when this process was started.
 void signals_not_ignored(sigset_t *signals, const int *numbers, size_t count);
 
+// Writes "SIGKILL", or "signal 35" for a signal that has no name. Returns name.
+enum { SIGNAL_NAME_BYTES = 24 };
+const char *signal_name(char name[SIGNAL_NAME_BYTES], int number);
+
 // Stops this process as the default action of Ctrl-Z (SIGTSTP) would, for a process that reads the signal from a
 // signalfd. Returns when the process is continued.
 void suspend_self(void);

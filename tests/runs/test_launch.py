@@ -220,6 +220,8 @@ class Launch(LaunchTest):
     def test_a_rank_killed_by_a_signal_is_named_with_it(self):
         _, err = self.launch("-n", "2", "sh", "-c", "[ $RANK = 0 ] && kill -SEGV $$; sleep 60", code=128 + 11)
         self.assertRegex(err, r"rank 0 \(pid \d+\) was killed by SIGSEGV; the other ranks are stopped")
+        _, err = self.launch("-n", "1", "sh", "-c", "kill -35 $$", code=128 + 35)  # a real-time signal
+        self.assertRegex(err, r"rank 0 \(pid \d+\) was killed by signal 35\n")
 
     def test_who_does_not_listen_to_sigterm_is_killed_after_the_grace_time(self):
         script = f"trap '' TERM; {self.when_all_listen(2, 0)} && exit 7; while :; do sleep 0.05; done"

@@ -12,6 +12,7 @@
 #include "app/commands.h"
 #include "base/cgroup.h"
 #include "fedavg/nodes/nodes.h"
+#include "shm/stop_signals.h"
 
 bool sweep_process_begin(const SweepStart *start, int stderr_fd, pid_t parent) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return false;
@@ -66,7 +67,8 @@ const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint
     static const char usual[] = "sounder: error: ";
     if (WIFSIGNALED(wait_status)) {
         const int number = WTERMSIG(wait_status);
-        snprintf(text, SWEEP_WORDS_BYTES, "killed by SIG%s%s", sigabbrev_np(number),
+        char name[SIGNAL_NAME_BYTES];
+        snprintf(text, SWEEP_WORDS_BYTES, "killed by %s%s", signal_name(name, number),
                  memory_killed(number, kills)
                      ? " by the kernel, as memory ran out; lower --parallel or take a smaller --model"
                      : "");

@@ -26,14 +26,14 @@ void launch_group_tell_failure(LaunchGroup *group) {
     if (!rank || group->is_failure_told || rank->streams[0].fd >= 0 || rank->streams[1].fd >= 0) return;
     group->is_failure_told = true;
     const char *others = group->count > 1 ? "; the other ranks are stopped" : "";
-    char reason[RANK_REASON_BYTES];
+    char reason[RANK_REASON_BYTES], name[SIGNAL_NAME_BYTES];
     const bool is_told = rank_read_reason(reason, rank);
     if (WIFEXITED(rank->wait_status))
         launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s%s%s", rank->number, rank->pid,
                          rank_exit_code(rank), is_told ? ": " : "", reason, others);
     else
-        launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s%s", rank->number, rank->pid,
-                         sigabbrev_np(WTERMSIG(rank->wait_status)),
+        launch_group_say(group, "error: rank %d (pid %d) was killed by %s%s%s", rank->number, rank->pid,
+                         signal_name(name, WTERMSIG(rank->wait_status)),
                          memory_killed(WTERMSIG(rank->wait_status), group->memory_kills)
                              ? " by the kernel, as memory ran out (fewer ranks need less)"
                              : "",
