@@ -2,7 +2,7 @@
 
 Usage: test_launch_meeting.py PATH_OF_SOUNDER [unittest arguments]
 """
-import os, signal, socket, subprocess, sys, time, unittest
+import os, resource, signal, socket, subprocess, sys, time, unittest
 
 from launches import DEADLINE, LaunchTest, free_port
 from runs import SLOWED, SOUNDER, wait_until
@@ -60,6 +60,17 @@ class Meeting(LaunchTest):
             with self.subTest(sentence):
                 nodes = [self.node(0, *first.split()), self.node(1, *second.split())]
                 self.end(nodes, 64, f"node 0 was started with {sentence}; give all the same")
+
+    def test_more_nodes_may_meet_than_the_soft_limit_of_open_files_allows(self):
+        first = self.node(0, "--nnodes", "60", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (45, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        others = [self.connect() for _ in range(59)]
+        for number, other in enumerate(others, 1):
+            other.sendall(b"sounder launch: node %d of 60 with 1 ranks\n" % number)
+        for other in others:
+            other.settimeout(DEADLINE)
+            self.assertEqual(other.recv(100), b"0 go\n")
+            other.close()
+        self.assertEqual(self.finish(first)[0], "[0] 0 of 60\n")
 
     def test_two_launchers_of_one_number_end_and_so_does_the_third(self):
         nodes = [self.node(rank, "--nnodes", "4") for rank in (0, 2, 2)]

@@ -71,7 +71,7 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
     RankPlan plan = {.options = options, .run_id = run_id, .log_folder = log_folder};
     name_run(run_id, options);
     Status status;
-    TRY_GOTO(end, launch_group_init(&group, options->ranks, options->grace_seconds, err));
+    TRY_GOTO(end, launch_group_init(&group, options, err));
     TRY_GOTO(end, launch_group_watch(&group, options->watch, err));
     plan.consoles = group.consoles;
     plan.inheritance = &group.inheritance;

@@ -16,21 +16,26 @@ enum { POLL_SIGNALS, POLL_DEATHS, POLL_DEBUGGER, POLL_CONSOLES, GROUP_POLLS = PO
 
 enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // events of each rank in group->death_fd
 
-enum { FDS_PER_RANK = 3 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, error file, pipes and log files
+enum { FDS_PER_RANK = 3 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 48 }; // pidfd, report, error file, pipes and log files
 
 static const double goodbye_seconds = 5; // time a process may take to die of SIGKILL
 
 // Init and free -------------------------------------------------------------------------------------------------------
 
-static Status reserve_descriptors(LaunchGroup *group, Error *err) {
-    const rlim_t needed = FDS_OF_OTHERS + FDS_PER_RANK * (rlim_t)group->count;
+// The launchers that node 0 meets have closed their connections before the ranks start.
+static Status reserve_descriptors(LaunchGroup *group, const LaunchOptions *options, Error *err) {
+    const rlim_t of_ranks = FDS_PER_RANK * (rlim_t)options->ranks;
+    const rlim_t of_nodes = options->node_rank == 0 && options->meet_seconds > 0 ? (rlim_t)options->nnodes : 0;
+    const rlim_t needed = FDS_OF_OTHERS + (of_ranks > of_nodes ? of_ranks : of_nodes);
     struct rlimit *before = &group->inheritance.descriptors;
     if (getrlimit(RLIMIT_NOFILE, before) != 0) return fail_errno(err, STATUS_OS, "the limit of open descriptors");
     if (before->rlim_cur >= needed) return STATUS_OK;
     const struct rlimit raised = {.rlim_cur = needed, .rlim_max = before->rlim_max};
     if (needed <= before->rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) return STATUS_OK;
-    return fail(err, STATUS_OS, "%d ranks need %llu open descriptors, the limit is %llu; raise it (ulimit -n)",
-                group->count, (unsigned long long)needed, (unsigned long long)before->rlim_max);
+    return fail(
+        err, STATUS_OS,
+        "--nproc-per-node %d --nnodes %d: %llu open descriptors are needed, the limit is %llu; raise it (ulimit -n)",
+        options->ranks, options->nnodes, (unsigned long long)needed, (unsigned long long)before->rlim_max);
 }
 
 // Signals that ask for an end, and signals for the ranks, except those that were ignored at the start (nohup).
@@ -47,14 +52,16 @@ static Status listen_for_signals(LaunchGroup *group, Error *err) {
     return STATUS_OK;
 }
 
-Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err) {
+Status launch_group_init(LaunchGroup *group, const LaunchOptions *options, Error *err) {
+    const int ranks = options->ranks;
     *group = (LaunchGroup){.count = ranks,
-                           .grace_seconds = grace_seconds,
+                           .nodes = options->nnodes,
+                           .grace_seconds = options->grace_seconds,
                            .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT),
                            .signal_fd = -1,
                            .death_fd = -1};
     orphans_init(&group->orphans);
-    TRY(reserve_descriptors(group, err));
+    TRY(reserve_descriptors(group, options, err));
     group->ranks = calloc((size_t)ranks, sizeof *group->ranks);
     group->polls = calloc(GROUP_POLLS + RANK_STREAMS * (size_t)ranks, sizeof *group->polls);
     group->consoles = calloc(RANK_STREAMS, sizeof *group->consoles);
@@ -340,7 +347,6 @@ Status launch_group_flush(LaunchGroup *group, Error *err) {
 static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) {
     group->stage = STAGE_RUNNING;
     group->program = plan->arguments[0];
-    group->nodes = plan->options->nnodes;
     group->first_failure = NULL;
     group->is_failure_told = group->has_orphans = false;
     group->asked = 0;

@@ -1,6 +1,6 @@
 // Starts the ranks of one `sounder launch` on this machine together, prints what they write, and ends them together.
 //
-//   TRY_GOTO(end, launch_group_init(&group, ranks, grace_seconds, err));
+//   TRY_GOTO(end, launch_group_init(&group, &options, err));
 //   for each start: status = launch_group_run(&group, &plan, err);    // until no rank lives
 //                   ... group.first_failure, group.requests.count ...
 //   end: launch_group_free(&group);
@@ -55,8 +55,8 @@ typedef struct LaunchGroup {
 
 // Until the process ends, listens for SIGINT, SIGTERM, SIGHUP and SIGQUIT, which ask for an end, and for SIGUSR1 and
 // SIGUSR2, which are handed to the ranks. Signals that were ignored at the start (as nohup does) stay ignored. Raises
-// the limit of descriptors for this number of ranks. A group whose init failed may be freed.
-Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err);
+// the limit of descriptors for these numbers of ranks and nodes. A group whose init failed may be freed.
+Status launch_group_init(LaunchGroup *group, const LaunchOptions *options, Error *err);
 
 // Before the first start: says which rank holds up the others after `seconds` without progress; 0: never.
 Status launch_group_watch(LaunchGroup *group, double seconds, Error *err);
