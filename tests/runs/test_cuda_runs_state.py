@@ -26,17 +26,15 @@ class State(CardCase):
         return [(line["round"], line["client"], line["loss"]) for line in self.metrics(run) if line["type"] == "client"]
 
     def check(self, number, *words):
-        """The CPU's model and losses, and the same bits by one worker, by three, and after a stop and --resume."""
-        cpu, one, three, parts = (f"{run}-{number}" for run in ("cpu", "one", "three", "parts"))
+        """The CPU's model and losses, and the same bits by one worker, and by three that stop and resume."""
+        cpu, one, parts = (f"{run}-{number}" for run in ("cpu", "one", "parts"))
         options = [*CLIENTS, *([] if "steps=" in words[0] else EPOCHS), "--rounds", "4", "--client-test", "0.2", "--eval-clients-every", "2", "--algorithm", *words]
         self.train(*TINY, *options, "--device", "cpu", "--out", cpu)
         self.train(*CARD, *options, "--workers", "1", "--out", one)
-        self.train(*CARD, *options, "--workers", "3", "--models-per-launch", "2", "--out", three)
-        self.train(*CARD, *options, "--workers", "2", "--rounds", "2", "--out", parts)
+        self.train(*CARD, *options, "--workers", "3", "--models-per-launch", "2", "--rounds", "2", "--out", parts)
         self.train("--resume", parts, "--rounds", "4")
-        self.assertEqual(self.model(three), self.model(one))
         self.assertEqual(self.model(parts), self.model(one))
-        self.assertEqual(self.client_losses(three), self.client_losses(one))
+        self.assertEqual(self.client_losses(parts), self.client_losses(one))
         expected, actual = self.tensors(cpu), self.tensors(one)
         for name in expected:
             for a, b in zip(expected[name][1], actual[name][1]):
