@@ -57,7 +57,6 @@ Status launch_group_init(LaunchGroup *group, const LaunchOptions *options, Error
     *group = (LaunchGroup){.count = ranks,
                            .nodes = options->nnodes,
                            .grace_seconds = options->grace_seconds,
-                           .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT),
                            .signal_fd = -1,
                            .death_fd = -1};
     orphans_init(&group->orphans);
@@ -347,6 +346,7 @@ Status launch_group_flush(LaunchGroup *group, Error *err) {
 static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) {
     group->stage = STAGE_RUNNING;
     group->program = plan->arguments[0];
+    group->memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     group->first_failure = NULL;
     group->is_failure_told = group->has_orphans = false;
     group->asked = 0;

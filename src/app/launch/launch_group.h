@@ -33,7 +33,7 @@ typedef struct LaunchGroup {
     int count;
     int nodes;             // --nnodes, for messages
     bool has_met;          // the launchers of all nodes were started alike
-    uint64_t memory_kills; // value of cgroup_memory_kills when the group began
+    uint64_t memory_kills; // value of cgroup_memory_kills when the ranks were started
     int signal_fd;         // owned
     int death_fd;          // owned: an epoll of the living ranks' pidfds and of the report pipes of starting ranks
     const char *program;   // borrowed: the program that the ranks become, for messages
