@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -82,6 +83,12 @@ size_t settings_place_bytes(const char *data) {
 bool settings_replace(char *text, size_t bytes, const char *place, const char *data) {
     const int length = snprintf(text, bytes, "%s%s", place, data + settings_place_bytes(data));
     return length >= 0 && (size_t)length < bytes;
+}
+
+bool settings_full(char *text, size_t bytes, const char *data) {
+    char place[PATH_MAX], path[PATH_MAX];
+    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(data), data);
+    return realpath(place, path) && settings_replace(text, bytes, path, data);
 }
 
 Status settings_parse(Form *settings, const char *text, Error *err) {

@@ -224,6 +224,8 @@ class Sweep(RunCase):
         out, _ = process.communicate(timeout=DEADLINE)
         self.assertIn("\n6 of 6 runs are done, 0 failed, ", out)
         os.rename(self.path("elsewhere"), self.path("mine"))
+        again = self.sweep(*arguments, "--lr", "0.01,0.1", "--seed", "1..3", "--out", "s")  # their record has the full path
+        self.assertEqual(again.count("(done before)"), 6)
         self.train(*arguments, "--lr", "0.1", "--seed", "3", "--out", "alone")
         self.assertEqual(self.model("alone"), self.model("s/lr=0.1,seed=3"))
         self.assertEqual(self.metrics("alone")[0]["data_xxh3"], self.metrics("s/lr=0.1,seed=3")[0]["data_xxh3"])

@@ -8,6 +8,7 @@
 #include "app/options/run_target.h"
 #include "base/device.h"
 #include "datasets/dataset.h"
+#include "datasets/settings.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"
 #include "io/metrics.h"
@@ -77,6 +78,8 @@ static const Option *find_difference(const PastRun *past, const Options *options
     PastRun there = *past, wanted = {.options = *options};
     options_pin_cosine(&there.options, there.options.rounds);
     options_pin_cosine(&wanted.options, wanted.options.rounds);
+    // The record of a run on files has their full path.
+    if (there.options.data[0] == '/') settings_full(wanted.options.data, sizeof wanted.options.data, options->data);
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];

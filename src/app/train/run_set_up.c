@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +32,8 @@ enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping,
 
 // Replaces a folder or file in --data by its full path; settings after it stay.
 static void resolve_place(Options *options) {
-    char place[PATH_MAX], path[PATH_MAX], data[OPTION_TEXT_BYTES];
-    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(options->data), options->data);
-    if (realpath(place, path) == path && settings_replace(data, sizeof data, path, options->data))
+    char data[OPTION_TEXT_BYTES];
+    if (settings_full(data, sizeof data, options->data))
         option_set(options, option_find("data"), data, "", NULL);
 }
 
