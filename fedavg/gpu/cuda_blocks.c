@@ -101,6 +101,7 @@ Status cuda_leave_cores(const RunConfig *config, Error *err) {
 // does not wait for the GPU, and other streams are not ordered after it.
 Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     const size_t bytes = count * item_bytes;
+    if (bytes == 0) return STATUS_OK;
     void **memory = pointer, **note = own(&arrays->device, 1, sizeof *note);
     if (!note) return fail(err, STATUS_OS, "no memory for an address");
     CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);

@@ -56,7 +56,7 @@ typedef struct CudaArrays {
     Owned device; // the addresses of those of cuda_allocate
 } CudaArrays;
 
-// *pointer (count * item_bytes) = zeros in device memory; `what` it is for, for the error.
+// *pointer (count * item_bytes) = zeros in device memory; `what` it is for, for the error. A count of 0: NULL stays.
 Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err);
 void cuda_arrays_free(CudaArrays *arrays);
 

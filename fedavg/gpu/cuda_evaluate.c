@@ -7,6 +7,7 @@
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_samples.h"
 #include "fedavg/gpu/gpu.h"
+#include "nn/net.h"
 
 // The net has no velocity and no gradient, so that it allocates the activations of one chunk only. It reads the weights
 // where they are: each run evaluates the model that is there at that time.
@@ -41,13 +42,11 @@ Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, cons
 
 Status cuda_evaluator_answer(BatchResult *result, Answer *answers, CudaNet *net, const struct CudaSamples *samples,
                              const Dataset *data, Error *err) {
-    const bool targets = dataset_has_targets(&data->items);
-    const int classes = samples->memory->config->spec.classes;
-    float *logits = malloc(data->test.count * (size_t)classes * sizeof *logits);
+    const Spec *spec = &samples->memory->config->spec;
+    float *logits = malloc(data->test.count * (size_t)spec->classes * sizeof *logits);
     if (!logits) return fail(err, STATUS_OS, "no memory for the logits of %u samples", data->test.count);
     const Status status = cuda_evaluator_run(result, logits, net, data, err);
-    if (status == STATUS_OK)
-        answers_of_logits(answers, logits, data->test.labels, data->test.count, targets ? 0 : classes);
+    if (status == STATUS_OK) net_answers_of(answers, logits, data->test.labels, data->test.count, spec);
     for (uint32_t i = 0; i < data->test.count && status == STATUS_OK && samples->labels_of; i++)
         answers[i].label = samples->host_labels_of[answers[i].label];
     free(logits);

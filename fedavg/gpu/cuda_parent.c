@@ -66,8 +66,7 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     if (run_algorithm(config).engine->writes_weights)
         TRY(cuda_allocate(&self->arrays, &self->begun_weights, bytes, 1, "a copy of the model", err));
     bytes = slots_restored_bytes(&config->slots);
-    return bytes > 0 ? cuda_allocate(&self->arrays, &self->begun_vectors, bytes, 1, "a copy of the velocity", err)
-                     : STATUS_OK;
+    return cuda_allocate(&self->arrays, &self->begun_vectors, bytes, 1, "a copy of the velocity", err);
 }
 
 // The data set is copied once per run: workers import the block and read their samples there in every round. Test

@@ -58,6 +58,7 @@ static GpuNeed need_of(const RunConfig *config, const Spec *spec, const Dataset 
     const uint64_t order = data->train.count > data->test.count ? data->train.count : data->test.count;
     need.data = block_bytes(gpu->data_bytes) + align(cuda_samples_bytes(config, 1)) + PARENT_NUMBERS_BYTES +
                 workers * (align(order * view_holders(&config->view) * sizeof(uint32_t)) +
+                           (config->balance_offset ? align((uint64_t)spec->classes * sizeof(float)) : 0) +
                            align(cuda_samples_bytes(config, models)) + align(config->clients * sizeof(uint32_t)) +
                            align(models * (uint64_t)MODEL_NUMBERS_BYTES));
     const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;
@@ -135,8 +136,6 @@ static uint32_t even_launches(uint32_t share, uint32_t most) {
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
-    if (spec->label_rows)
-        return fail(err, STATUS_USAGE, "several labels per sample are trained on the CPU alone; use --device cpu");
     *gpu = (GpuConfig){
         .used = 1, .gpu = (uint32_t)device->index, .stride = cuda_net_stride(config->parameters), .tf32 = gpu->tf32};
     // Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can

@@ -36,8 +36,7 @@ Status cuda_samples_init(CudaSamples *samples, CudaArrays *arrays, const RunMemo
         own(&arrays->host, attack_is_on_labels(&config->attack) ? classes : 0, sizeof *samples->false_labels_of);
     if (arrays->host.lacks_memory) return fail(err, STATUS_OS, "no memory for the views of %u clients", models);
     if (samples->false_labels_of) attack_labels(samples->false_labels_of, config->spec.classes, &config->attack);
-    if (views > 0) TRY(cuda_allocate(arrays, &samples->views, views, sizeof(SampleView), "views of samples", err));
-    if (labels == 0) return STATUS_OK;
+    TRY(cuda_allocate(arrays, &samples->views, views, sizeof(SampleView), "views of samples", err));
     return cuda_allocate(arrays, &samples->labels_of, labels, sizeof(uint16_t), "labels", err);
 }
 

@@ -72,6 +72,8 @@ static Status allocate_device(CudaWorker *self, Error *err) {
                       "the order of samples", err));
     TRY(cuda_allocate(&self->arrays, &self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
     TRY(cuda_allocate(&self->arrays, &self->unfit, self->models, sizeof(uint64_t), "refusals", err));
+    const size_t classes = self->memory->class_weights ? (size_t)config->spec.classes : 0;
+    TRY(cuda_allocate(&self->arrays, &self->class_weights, classes, sizeof(float), "weights of classes", err));
     return cuda_allocate(&self->arrays, &self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
 
@@ -87,6 +89,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .sgd = config->training.sgd,
                         .pixels = self->blocks.train_pixels,
                         .labels = self->blocks.train_labels,
+                        .class_weights = self->class_weights,
                         .order = self->order,
                         .weights = self->blocks.weights,
                         .stride = config->gpu.stride,
@@ -162,6 +165,9 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));
     self->stream = cuda_net_stream(self->net);
     if (memory->algorithm.engine->in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
+    if (self->class_weights)
+        TRY_GOTO(fail, cuda_copy(self->class_weights, memory->class_weights,
+                                 (size_t)config->spec.classes * sizeof(float), self->stream, err));
     *worker = self;
     return STATUS_OK;
 fail:

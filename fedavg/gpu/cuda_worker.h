@@ -46,6 +46,7 @@ typedef struct CudaWorker {
     CudaSamples samples;                  // what they see of the data set
     uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
     double *shares;                       // device, owned (2, models): of updates, and of momenta (p_k)
+    float *class_weights;                 // device, owned (classes); NULL without
     uint64_t *unfit;                      // device, owned (models)
     uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
     uint32_t *host_order;                 // owned, as long

@@ -196,8 +196,7 @@ static Status evaluate_on_gpu(BatchResult *sum, Answer *answers, float *logits, 
     float *all = logits ? logits : malloc((size_t)count * (size_t)spec->classes * sizeof *all);
     if (!all) return fail(err, STATUS_OS, "no memory for the logits of %u samples", count);
     const Status status = gpu_evaluate(sum, all, parameters, spec, data, tf32, err);
-    if (status == STATUS_OK)
-        answers_of_logits(answers, all, data->test.labels, count, spec->squared_loss ? 0 : spec->classes);
+    if (status == STATUS_OK) net_answers_of(answers, all, data->test.labels, count, spec);
     if (!logits) free(all);
     return status;
 }
@@ -206,10 +205,7 @@ static Status evaluate_on_gpu(BatchResult *sum, Answer *answers, float *logits, 
 static Status compute(BatchResult *sum, Answer *answers, float *logits, const float *parameters, const Spec *spec,
                       const Dataset *data, const Options *options, RunDevice *device, Error *err) {
     if (device->on_gpu) {
-        const Status status =
-            spec->label_rows
-                ? fail(err, STATUS_USAGE, "several labels per sample are tested on the CPU alone; use --device cpu")
-                : evaluate_on_gpu(sum, answers, logits, parameters, spec, data, options->tf32, err);
+        const Status status = evaluate_on_gpu(sum, answers, logits, parameters, spec, data, options->tf32, err);
         if (status == STATUS_OK || !run_device_give_up(device, options, err)) return status;
         run_device_close(device, false);
     }

@@ -141,7 +141,7 @@ void help_print_attacks(FILE *file) {
                     "the first number of an attack needs no name: --attack \"sign-flip 3\" --attackers 0.2. The attack "
                     "changes an update before `send` does. alie, ipm, min-max, min-sum and mimic (omniscient attacks) "
                     "know the updates of the round: of all honest clients, or with knowledge=own the updates that the "
-                    "attackers have trained. label-flip and backdoor are for the CPU only.");
+                    "attackers have trained.");
     print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 

@@ -331,6 +331,14 @@ static void answer_to(Answer *answers, const Net *net, int s, Chunk chunk) {
         *answers = net->spec.squared_loss ? (Answer){.value = *outputs - *targets} : answer_of(net, s, chunk);
 }
 
+void net_answers_of(Answer *answers, const float *logits, const uint16_t *labels, uint32_t count, const Spec *spec) {
+    if (!spec->label_rows)
+        return answers_of_logits(answers, logits, labels, count, spec->squared_loss ? 0 : spec->classes);
+    const size_t classes = (size_t)spec->classes;
+    for (size_t i = 0; i < count * classes; i += classes)
+        label_rows_answers(answers + i, logits + i, (const float *)(const void *)labels + i, spec->classes, 1);
+}
+
 // Losses are summed in double precision, chunk after chunk, in an order that depends on the batch alone.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};

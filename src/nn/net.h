@@ -89,6 +89,10 @@ void net_follow(const Net *net, float *parameters);
 // Loss and hits of the net in evaluation mode.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);
 
+// The answers to `count` samples (spec_answers of each) by their logits (count, classes) and their labels.
+void net_answers_of(struct Answer *answers, const float *logits, const uint16_t *labels, uint32_t count,
+                    const Spec *spec);
+
 // logits (count, classes), sample-major, in evaluation mode: for tests and tools.
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch);
 

@@ -3,6 +3,7 @@
 #include "gpu.h"
 #include "gpu_progress.h"
 #include "gpu_trial.h"
+#include "nn/label_rows.h"
 #include "nn/regression.h"
 #include "nn/sample_view.h"
 #include "twins.h"
@@ -160,7 +161,7 @@ static void check_seen_labels(const Trial *trial, const SampleView *views, const
     GpuProgress progress = progress_of(trial);
     progress.on_gpu.views = gpu_views;
     progress.on_gpu.labels_of = gpu_at(gpu[1]);
-    cuda_softmax_cross_entropy(NULL, &progress.on_gpu, on_gpu(&logits), gpu_at(gpu[0]), gpu_indices, 0, CLASSES,
+    cuda_softmax_cross_entropy(NULL, &progress.on_gpu, on_gpu(&logits), gpu_at(gpu[0]), gpu_indices, NULL, 0, CLASSES,
                                &trial->step);
     gpu_progress_read(hits, &progress, progress.on_gpu.hits);
     for (int m = 0; m < trial->models; m++) {
@@ -196,6 +197,55 @@ static void check_views(const Trial *trial) {
         gpu_free(gpu[i]);
 }
 
+// Rows of labels, or one label for each sample, whose hits are those of the largest output.
+static void check_labels(const Trial *trial, bool has_rows, const uint32_t *indices, const void *gpu_indices) {
+    enum { LABELS = 3 };
+    float rows[ROWS * LABELS];
+    uint16_t labels[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = (uint16_t)(i * 7 % LABELS);
+        for (int k = 0; k < LABELS; k++)
+            rows[i * LABELS + k] = (float)(has_rows ? (i >> k) & 1 : k == labels[i]);
+    }
+    const GpuTensor gpu[] = {gpu_copy(rows, sizeof rows, 0), gpu_copy(labels, sizeof labels, 0)};
+    const Values outputs = lanes(trial, LABELS, 6), gradient = values_of(trial, outputs.each, 0);
+    GpuProgress progress = progress_of(trial);
+    uint32_t hits[MOST_MODELS];
+    double losses[MOST_MODELS];
+    for (int twice = 0; twice < 2; twice++)
+        cuda_binary_cross_entropy(twice ? on_gpu(&gradient) : NULL, &progress.on_gpu, on_gpu(&outputs),
+                                  has_rows ? gpu_at(gpu[0]) : NULL, gpu_at(gpu[1]), gpu_indices, LABELS, &trial->step);
+    gpu_read(losses, progress.losses);
+    gpu_progress_read(hits, &progress, progress.on_gpu.hits);
+    for (int m = 0; m < trial->models; m++) {
+        const uint32_t count = trial->counts[m];
+        const size_t samples = (size_t)trial->samples;
+        const float *at = outputs.host[m].at;
+        Tensor targets = tensor_new(LABELS * samples);
+        uint32_t right, largest = 0;
+        for (uint32_t s = 0; s < count; s++) {
+            const uint32_t row = indices ? indices[first_of(m) + s] : first_of(m) + s;
+            for (size_t k = 0; k < LABELS; k++)
+                targets.at[k * samples + s] = rows[row * LABELS + k];
+            const int best = at[samples + s] > at[s]       ? at[2 * samples + s] > at[samples + s] ? 2 : 1
+                             : at[2 * samples + s] > at[s] ? 2
+                                                           : 0;
+            largest += best == labels[row];
+        }
+        const double loss = label_rows_loss(gradient.host[m].at, &right, at, targets.at,
+                                            count ? 1.0f / (float)count : 1, LABELS, (int)count, trial->samples);
+        assert_int_equal(hits[m], has_rows ? right : largest);
+        if (!(fabs(losses[m] - 2 * loss) <= 1e-12 * (1 + loss)))
+            fail_msg("loss of the labels of model %d: %.17g, expected %.17g", m, losses[m], 2 * loss);
+        tensor_free(targets);
+    }
+    compare("gradient of binary cross-entropy", &gradient, NULL, 1, 1e-7);
+    gpu_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
+    drop_all(outputs, gradient);
+}
+
 static void check_values(const Trial *trial) {
     uint32_t indices[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
@@ -204,13 +254,15 @@ static void check_values(const Trial *trial) {
     for (int indexed = 0; indexed < 2; indexed++) {
         check_floats(trial, indexed ? indices : NULL, indexed ? gpu.at : NULL);
         check_distances(trial, indexed ? indices : NULL, indexed ? gpu.at : NULL);
+        for (int rows = 0; rows < 2; rows++)
+            check_labels(trial, rows, indexed ? indices : NULL, indexed ? gpu.at : NULL);
     }
     gpu_free(gpu);
 }
 
 static const Twin rows[] = {
     // Plain C on the CPU (regression.h).
-    {0, 0, " cuda_squared_loss ", check_values},
+    {0, 0, " cuda_squared_loss cuda_binary_cross_entropy ", check_values},
     // The CPU's workers copy samples as clients see them (worker/view.h).
     {0, 0, " cuda_gather cuda_add_noise cuda_softmax_cross_entropy ", check_views},
 };

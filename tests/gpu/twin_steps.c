@@ -84,7 +84,15 @@ static void check_gather_rows(const Trial *trial) {
         gpu_free(gpu[i]);
 }
 
-static void check_loss_of(const Trial *trial, int classes, float spread, float smoothing, bool indexed) {
+// The reference's gradient with weights of classes is the one without them, weighted.
+static void weigh(float *gradient, const float *class_weights, const uint16_t *labels, int classes, int count,
+                  int samples) {
+    for (int k = 0; k < classes; k++)
+        for (int s = 0; s < count; s++)
+            gradient[k * samples + s] *= class_weights[labels[s]];
+}
+
+static void check_loss_of(const Trial *trial, int classes, float spread, float smoothing, bool indexed, bool weighted) {
     uint16_t labels[ROWS];
     uint32_t indices[ROWS], firsts[MOST_MODELS], hits[MOST_MODELS];
     double losses[MOST_MODELS];
@@ -96,21 +104,30 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
         for (size_t i = 0; i < logits.each; i++)
             logits.host[m].at[i] *= spread;
     upload(&logits);
-    GpuTensor gpu[] = {gpu_copy(labels, sizeof labels, 0), gpu_copy(indices, sizeof indices, 0)};
+    const Tensor class_weights = tensor_random((size_t)classes, 3);
+    for (int k = 0; k < classes; k++)
+        class_weights.at[k] = weighted ? 1.5f + class_weights.at[k] : 1;
+    GpuTensor gpu[] = {gpu_copy(labels, sizeof labels, 0), gpu_copy(indices, sizeof indices, 0),
+                       gpu_copy(class_weights.at, (size_t)classes * sizeof(float), 0)};
     GpuProgress progress = progress_of(trial, firsts);
     for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
         cuda_softmax_cross_entropy(twice ? on_gpu(&gradient) : NULL, &progress.on_gpu, on_gpu(&logits), gpu_at(gpu[0]),
-                                   indexed ? gpu_at(gpu[1]) : NULL, smoothing, classes, &trial->step);
+                                   indexed ? gpu_at(gpu[1]) : NULL, weighted ? gpu_at(gpu[2]) : NULL, smoothing,
+                                   classes, &trial->step);
     gpu_read(losses, progress.losses);
     gpu_progress_read(hits, &progress, progress.on_gpu.hits);
     for (int m = 0; m < trial->models; m++) {
         uint32_t count = trial->counts[m], right;
         uint16_t chosen[ROWS];
-        for (uint32_t s = 0; s < count; s++)
+        float sum = 0;
+        for (uint32_t s = 0; s < count; s++) {
             chosen[s] = labels[indexed ? indices[firsts[m] + s] : firsts[m] + s];
-        double loss = trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
-                                                        count ? 1.0f / (float)count : 1, smoothing, classes, (int)count,
-                                                        trial->samples);
+            sum += class_weights.at[chosen[s]];
+        }
+        double loss =
+            trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
+                                              count ? 1 / sum : 1, smoothing, classes, (int)count, trial->samples);
+        weigh(gradient.host[m].at, class_weights.at, chosen, classes, (int)count, trial->samples);
         assert_int_equal(hits[m], right);
         if (!(fabs(losses[m] - 2 * loss) <= 2e-6 * (1 + fabs(loss))))
             fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
@@ -119,14 +136,16 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
     gpu_progress_free(&progress);
     for (size_t i = 0; i < LENGTH(gpu); i++)
         gpu_free(gpu[i]);
+    tensor_free(class_weights);
     drop_all(logits, gradient);
 }
 
 static void check_loss(const Trial *trial) {
-    check_loss_of(trial, 10, 5, 0.1f, true);
-    check_loss_of(trial, 3, 90, 0, false); // differences beyond what e^x can represent
-    check_loss_of(trial, 1, 1, 0, true);
-    check_loss_of(trial, 100, 1, 0.3f, false);
+    check_loss_of(trial, 10, 5, 0.1f, true, false);
+    check_loss_of(trial, 3, 90, 0, false, false); // differences beyond what e^x can represent
+    check_loss_of(trial, 1, 1, 0, true, false);
+    check_loss_of(trial, 100, 1, 0.3f, false, false);
+    check_loss_of(trial, 7, 2, 0, true, true);
 }
 
 // after_relu: `in` is taken for a relu's output, whose backward pass is included.

@@ -32,18 +32,6 @@ class Options(CardCase):
         private = ["--data", DATA, "--model", MODEL, "--dp-sgd", "clip=1 noise=1", "--rounds", "1"]
         _, err = self.train(*private, "--device", "cuda", "--out", "no", code=64)
         self.assertIn('--dp-sgd "clip=1 noise=1" is for the CPU alone; use --device cpu', self.has_one_sentence(err))
-        with zipfile.ZipFile(self.path("many.npz"), "w") as archive:
-            for part in ("train", "test"):
-                archive.writestr(f"x_{part}.npy", npy("<f4", (4, 2), bytes(32)))
-                archive.writestr(f"y_{part}.npy", npy("|u1", (4, 2), bytes([1, 1, 0, 1, 0, 0, 1, 0])))
-        several = ["--data", "many.npz", "--model", "linear classes", "--rounds", "1"]
-        _, err = self.train(*several, "--device", "cuda", "--out", "no", code=64)
-        self.assertIn("several labels per sample are trained on the CPU alone; use --device cpu", self.has_one_sentence(err))
-        _, err = self.train("--data", DATA, "--model", MODEL, "--loss", "bce", "--rounds", "1", "--device", "cuda", "--out", "no", code=64)
-        self.assertIn("--loss bce: binary cross-entropy is computed on the CPU alone; use --device cpu", self.has_one_sentence(err))
-        out, _ = self.train(*several, "--gpu", "0", "--out", "several")
-        self.assertIn("device: the CPU, for several labels per sample are trained on the CPU alone", out)
-        self.call("eval", "several")
         out, _ = self.train(*private, "--gpu", "0", "--out", "private")
         self.assertIn('device: the CPU, for --dp-sgd "clip=1 noise=1" is for the CPU alone\n', out)
 

@@ -2,9 +2,10 @@
 
 Usage: test_cuda_runs_samples.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import json, os, random, sys, unittest
+import json, os, random, struct, sys, unittest, zipfile
 
 from cards import CardCase
+from test_data import npy
 
 
 class Samples(CardCase):
@@ -49,6 +50,28 @@ class Samples(CardCase):
                 for (one, cpu), (other, card) in zip(*map(sorted, clients), strict=True):
                     self.assertEqual(one, other)
                     self.assertAlmostEqual(cpu, card, delta=1e-3)
+
+    def test_weights_of_classes_and_binary_cross_entropy_are_those_of_the_cpu(self):
+        chance = random.Random(3)
+        self.write_table("classes", "label", [(i % 3, *(chance.gauss(0, 1) for _ in range(3))) for i in range(131)])
+        with zipfile.ZipFile(self.path("many.npz"), "w") as archive:
+            for part, count in ("train", 101), ("test", 30):
+                x = [chance.gauss(0, 1) for _ in range(3 * count)]
+                archive.writestr(f"x_{part}.npy", npy("<f4", (count, 3), struct.pack(f"<{3 * count}f", *x)))
+                archive.writestr(f"y_{part}.npy", npy("|u1", (count, 3), bytes(v > k / 4 for k in range(3) for v in x[k::3])))
+        common = ["--model", "linear 9; relu; linear classes", "--clients", "4", "--clients-per-round", "3", "--rounds", "3", "--batch-size", "8", "--lr", "0.2",
+                  "--eval-clients-every", "1", "--patience", "9", "--patience-by", "macro-f1"]
+        figures = ("test_loss", "test_accuracy", "test_macro_f1")
+        for name, options, told in (("weights", ["--data", "classes", "--class-weights", "0.5,3,1", "--partition", "dirichlet alpha=0.5"], figures),
+                                    ("ones", ["--data", "classes", "--loss", "bce"], figures), ("many", ["--data", "many.npz"], (*figures, "test_label_accuracy"))):
+            with self.subTest(name):
+                self.compare(name, *options, *common)
+                where = [json.loads(self.call("eval", name + "-1", "--json", "--device", device)[0]) for device in ("cpu", "cuda")]
+                for figure in told:
+                    for found in (where[1], self.rounds(name + "-1")[-1]):
+                        self.assertAlmostEqual(found[figure], where[0][figure], delta=1e-5, msg=figure)
+        self.train("--data", "classes", *common, "--device", "cuda", "--out", "plain")
+        self.assertNotIn(self.model("plain"), (self.model("weights-1"), self.model("ones-1")))
 
     def compare_views(self, *views):
         """On images of two channels and on a table, with clients of different sizes that are tested and fine-tuned, too."""

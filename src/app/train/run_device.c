@@ -56,10 +56,6 @@ static Status check_possible(const Options *options, Error *err) {
     const RunFigure figure = run_figure_of(options, false);
     if (figure_facts[figure.kind].of_classes && figure_facts[figure.kind].is_validation)
         return fail(err, STATUS_USAGE, "the %s is computed on the CPU alone", run_figure_name(&figure));
-    if (options->class_weights[0])
-        return fail(err, STATUS_USAGE, "--class-weights: steps with weights of classes are computed on the CPU alone");
-    if (options->loss == LOSS_BCE)
-        return fail(err, STATUS_USAGE, "--loss bce: binary cross-entropy is computed on the CPU alone");
     if (device_is_built()) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "this sounder was built without CUDA (build it where the CUDA toolkit is installed)");

@@ -200,10 +200,17 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
 
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
 // step evaluates and counts hits. Losses and hits are added to those of progress, and its tasks move on to their next
-// step. Labels are addressed by row as in cuda_gather, and replaced as progress says.
+// step. Labels are addressed by row as in cuda_gather, and replaced as progress says. class_weights (classes): what a
+// sample of each counts in the mean, not in the losses; NULL: 1.
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
-                                const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
-                                const CudaStep *step);
+                                const uint16_t *labels, const uint32_t *indices, const float *class_weights,
+                                float smoothing, int classes, const CudaStep *step);
+
+// Binary cross-entropy of each output, as in label_rows.h. rows (samples, classes): the samples' labels; NULL: each has
+// the one of `labels`, and a hit is its largest output. gradient, outputs: (M, classes,N).
+void cuda_binary_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *outputs,
+                               const float *rows, const uint16_t *labels, const uint32_t *indices, int classes,
+                               const CudaStep *step);
 
 // The squared distance of the one output from a target, its gradient and hits as in regression.h. gradient, outputs:
 // (M, 1,N).

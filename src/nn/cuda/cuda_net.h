@@ -55,7 +55,8 @@ typedef struct CudaNetPlan {
     bool tf32;           // products may round their factors to 10 bits
     Sgd sgd;
     const uint8_t *pixels;      // the data set: (samples, C,H,W); with floats float32, at an address that suits them
-    const uint16_t *labels;     // (samples); float32 targets if the spec has squared_loss
+    const uint16_t *labels;     // (samples); float32 if the spec has squared_loss, or (classes) of each with label_rows
+    const float *class_weights; // (classes): what a sample of each class counts in a step; NULL: 1
     bool floats;                // samples enter as they are, without scale and shift
     const SampleView *views;    // (M): how each model sees its samples; NULL: as they are
     const uint16_t *labels_of;  // (M, classes): the label that replaces each label; NULL: none is replaced

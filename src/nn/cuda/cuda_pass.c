@@ -41,12 +41,16 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
 // Smoothing is for training alone, which asks for a gradient.
 static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
+    const float *numbers = (const float *)(const void *)plan->labels;
     if (plan->spec.squared_loss)
-        cuda_squared_loss(gradient, &pass->progress, pass->ops.logits, (const float *)(const void *)plan->labels,
-                          plan->order, &pass->step);
+        cuda_squared_loss(gradient, &pass->progress, pass->ops.logits, numbers, plan->order, &pass->step);
+    else if (plan->spec.label_rows || plan->spec.one_vs_rest)
+        cuda_binary_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->spec.label_rows ? numbers : NULL,
+                                  plan->labels, plan->order, plan->spec.classes, &pass->step);
     else
         cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
-                                   gradient ? plan->spec.smoothing : 0, plan->spec.classes, &pass->step);
+                                   plan->class_weights, gradient ? plan->spec.smoothing : 0, plan->spec.classes,
+                                   &pass->step);
     cuda_mark(pass, CUDA_PART_LOSS, NULL);
 }
 

@@ -78,17 +78,53 @@ __device__ int label_of(const CudaProgress &progress, uint32_t m, uint32_t s, in
     return progress.labels_of ? progress.labels_of[m * (uint32_t)classes + (uint32_t)label] : label;
 }
 
+// The labels of a step by the numbers of its rows, and the classes' weights, or NULL. All are device memory.
+struct Labels {
+    const uint16_t *labels;
+    const uint32_t *indices;
+    const float *class_weights; // (classes)
+    int classes;
+};
+
+__device__ uint32_t row_of(const CudaProgress &progress, const uint32_t *indices, uint32_t m, uint32_t s) {
+    const uint32_t row = progress.firsts[m] + s;
+    return indices ? indices[row] : row;
+}
+
+__device__ int label_of(const CudaProgress &progress, const Labels &of, uint32_t m, uint32_t s) {
+    return label_of(progress, m, s, of.labels[row_of(progress, of.indices, m, s)], of.classes);
+}
+
+// The weight of the model's batch, for all threads of its block: its number of samples, or the sum of their classes'
+// weights, in pairs. sums (blockDim.x, a power of two): shared memory.
+__device__ float batch_weight(const CudaProgress &progress, const Labels &of, double *sums) {
+    const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    if (!of.class_weights) return (float)count;
+    sums[t] = 0;
+    for (uint32_t s = t; s < count; s += blockDim.x)
+        sums[t] += (double)of.class_weights[label_of(progress, of, m, s)];
+    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) sums[t] += sums[t + half];
+    }
+    __syncthreads();
+    const float sum = (float)sums[0];
+    __syncthreads(); // the caller may write over the sums
+    return sum;
+}
+
 // One block per model, one thread per sample (or several samples, one after another). A sample's loss is log(sum) +
-// largest - correct, in double precision as on the CPU, since losses of whole epochs are added up. The gradient's scale
-// is the model's own count: models of a launch have batches of different sizes.
+// largest - correct, in double precision as on the CPU, since losses of whole epochs are added up; it has no weight.
+// The gradient's scale is the model's own: models of a launch have batches of different sizes.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
-                          const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,
-                          uint32_t samples) {
+                          Labels of, Shares shares, uint32_t samples) {
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
-    uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
-    size_t model = (size_t)m * (size_t)classes * samples;
+    const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    const int classes = of.classes;
+    const size_t model = (size_t)m * (size_t)classes * samples;
+    const float scale = gradient ? 1.0f / batch_weight(progress, of, losses) : 0;
     double loss = 0;
     uint32_t right = 0;
     for (uint32_t s = t; s < samples; s += blockDim.x) {
@@ -98,10 +134,10 @@ __global__ void __launch_bounds__(MOST_THREADS)
                 to[(size_t)k * samples] = 0;
             continue;
         }
-        uint32_t row = progress.firsts[m] + s;
-        int label = label_of(progress, m, s, labels[indices ? indices[row] : row], classes);
-        Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
-        if (to) write_gradient(to, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
+        const int label = label_of(progress, of, m, s);
+        const Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
+        const float own = of.class_weights ? scale * of.class_weights[label] : scale;
+        if (to) write_gradient(to, logits + model + s, scores, label, shares, own, classes, samples);
         loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
         right += scores.best == label;
     }
@@ -127,14 +163,50 @@ __global__ void __launch_bounds__(MOST_THREADS)
             if (gradient) gradient[at] = 0;
             continue;
         }
-        const uint32_t row = progress.firsts[m] + s;
-        const float distance = outputs[at] - targets[indices ? indices[row] : row];
+        const float distance = outputs[at] - targets[row_of(progress, indices, m, s)];
         if (gradient) gradient[at] = scale * distance;
         loss += (double)distance * (double)distance;
         near += fabsf(distance) < 0.5f;
     }
     losses[t] = loss;
     correct[t] = near;
+    end_step(progress, losses, correct, gradient != nullptr);
+}
+
+// Binary cross-entropy by the CPU's formulas (label_rows.c). rows (samples, classes): each sample's labels, or NULL
+// where class k applies to the samples with label k alone; a hit is then the largest output, as of a softmax.
+__global__ void __launch_bounds__(MOST_THREADS)
+    binary_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *outputs,
+                         const float *rows, Labels of, uint32_t samples) {
+    __shared__ double losses[MOST_THREADS];
+    __shared__ uint32_t correct[MOST_THREADS];
+    const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    const size_t model = (size_t)m * (size_t)of.classes * samples;
+    const float scale = 1.0f / (float)count;
+    double sum = 0;
+    uint32_t right = 0;
+    for (uint32_t s = t; s < samples; s += blockDim.x) {
+        const bool is_there = s < count;
+        const float *row = is_there && rows ? rows + row_of(progress, of.indices, m, s) * (size_t)of.classes : nullptr;
+        const int label = is_there && !rows ? label_of(progress, of, m, s) : -1;
+        float best = -INFINITY;
+        double loss = 0;
+        bool is_right = is_there;
+        for (int k = 0; k < of.classes; k++) {
+            const size_t at = model + (size_t)k * samples + s;
+            const double z = (double)outputs[at], y = row ? (double)row[k] : k == label, tail = exp(-fabs(z));
+            const double chance = (z < 0 ? tail : 1) / (1 + tail);
+            loss += fmax(z, 0.0) - z * y + log1p(tail);
+            if (gradient) gradient[at] = is_there ? (float)((double)scale * (chance - y) / of.classes) : 0;
+            if (row) is_right &= (z > 0) == (y > 0.5);
+            if (!row && outputs[at] > best) best = outputs[at], is_right = k == label;
+        }
+        if (!is_there) continue;
+        sum += loss / of.classes;
+        right += is_right;
+    }
+    losses[t] = sum;
+    correct[t] = right;
     end_step(progress, losses, correct, gradient != nullptr);
 }
 
@@ -149,12 +221,20 @@ uint32_t threads_for(const CudaStep *step) {
 } // namespace
 
 void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
-                                const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
-                                const CudaStep *step) {
+                                const uint16_t *labels, const uint32_t *indices, const float *class_weights,
+                                float smoothing, int classes, const CudaStep *step) {
     const float each = smoothing / (float)classes;
     const Shares shares = {1 - smoothing + each, each};
+    const Labels of = {labels, indices, class_weights, classes};
     launch(softmax_cross_entropy, (size_t)step->models, threads_for(step), step->stream, gradient, *progress, logits,
-           labels, indices, shares, classes, (uint32_t)step->samples);
+           of, shares, (uint32_t)step->samples);
+}
+
+void cuda_binary_cross_entropy(float *gradient, const CudaProgress *progress, const float *outputs, const float *rows,
+                               const uint16_t *labels, const uint32_t *indices, int classes, const CudaStep *step) {
+    const Labels of = {labels, indices, nullptr, classes};
+    launch(binary_cross_entropy, (size_t)step->models, threads_for(step), step->stream, gradient, *progress, outputs,
+           rows, of, (uint32_t)step->samples);
 }
 
 void cuda_squared_loss(float *gradient, const CudaProgress *progress, const float *outputs, const float *targets,
