@@ -37,7 +37,7 @@ class Top(RunCase):
         self.write_run("run", 4)
         lines = self.top("run", "--once").splitlines()
         self.assertEqual(lines[0], "sounder top  run  fedavg lenet somewhere seed 7")
-        self.assertEqual(lines[1], "round 4/8 [" + 14 * "#" + 14 * "." + "]  50%  stopped  0:12")
+        self.assertEqual(lines[1], "round 4/8 [" + 14 * "#" + 14 * "." + "]  50%  stopped  12 s")
         self.assertEqual(lines[2], "accuracy 40.00%  best 40.00% in round 4  test loss 0.2500  training 0.5000")
         self.assertEqual(lines[3:5], [" accuracy   -*@", " test loss @-."])
         self.assertRegex(lines[7], r"^   0  - +25\.0% +3 +80$")  # clients 0, 2, 4: 60 samples in 0.75 s
@@ -96,7 +96,7 @@ class Top(RunCase):
         lines = self.once_in(40, "läuft")
         self.assertLessEqual(max(map(len, lines)), 40)
         self.assertEqual(lines[0], "sounder top  läuft  fedavg lenet somewhe")
-        self.assertRegex(lines[1], r"^round 400/8 (\[#+\])? *5000%  stopped  20:00$")
+        self.assertRegex(lines[1], r"^round 400/8 (\[#+\])? *5000%  stopped  0:20:00$")
         self.assertEqual(" ".join(" ".join(lines[2:5]).split()), "accuracy 4000.00% best 4000.00% in round 400 test loss 0.0025 training 0.0050")
         self.assertIn("updates refused 0", lines)
         self.assertLessEqual(max(map(len, self.once_in(9, "läuft"))), 9)

@@ -13,6 +13,7 @@
 #include "app/inspect/past_run.h"
 #include "app/inspect/top_screen.h"
 #include "app/inspect/top_state.h"
+#include "app/train/progress.h"
 #include "base/module.h"
 #include "base/text.h"
 
@@ -24,23 +25,15 @@ typedef struct Page {
     int count, columns;
 } Page;
 
-// Cuts the line after this many letters; bytes that are not UTF-8 become '?'.
-static void cut_letters(char *line, int most) {
-    for (; *line && most > 0; most--) {
-        const size_t letter = text_letter(line);
-        if (letter == 0) *line = '?';
-        line += letter ? letter : 1;
-    }
-    *line = '\0';
-}
-
 static void put_line(Page *page, const char *text) {
     if (page->count == SCREEN_LINES) return;
-    char *line = page->lines[page->count++];
+    char *line = page->lines[page->count++], *end = line;
     disarm_text(text_cut(line, SCREEN_COLUMNS, text));
-    cut_letters(line, page->columns);
-    for (size_t end = strlen(line); end > 0 && line[end - 1] == ' '; end--)
-        line[end - 1] = '\0';
+    for (int letters = 0; *end && letters < page->columns; letters++)
+        end += text_letter(end);
+    while (end > line && end[-1] == ' ')
+        end--;
+    *end = '\0';
 }
 
 // Adds a line and cuts it if it is too long.
@@ -74,16 +67,6 @@ static void add_parts(Page *page, const char *format, ...) {
     put_line(page, line);
 }
 
-// "1:52", "2:03:07"
-static const char *clock_text(char text[32], double seconds) {
-    const long whole = seconds < 1e8 ? lround(seconds) : 100000000L;
-    if (whole >= 3600)
-        snprintf(text, 32, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-    else
-        snprintf(text, 32, "%ld:%02ld", whole / 60, whole % 60);
-    return text;
-}
-
 // Draws values as shades from the lowest to the highest; if they are more than `width`, only some of them, from the
 // first to the last.
 static void spark(char *text, const double *values, size_t count, size_t width) {
@@ -104,8 +87,8 @@ static void spark(char *text, const double *values, size_t count, size_t width) 
 
 static void add_head(Page *page, const TopState *state) {
     enum { BAR = 28, LEAST_BAR = 6 };
-    char label[OPTION_LABEL_BYTES], progress[2 * BAR + 4] = "", facts[160], left[32] = "", done[32],
-                                                       sparks[SCREEN_COLUMNS];
+    char label[OPTION_LABEL_BYTES], progress[2 * BAR + 4] = "", facts[160], left[PROGRESS_NUMBER_BYTES] = "",
+                                                       done[PROGRESS_NUMBER_BYTES], sparks[SCREEN_COLUMNS];
     const Options *options = &state->options;
     const uint32_t rounds = (uint32_t)options->rounds;
     const double share = rounds > 0 ? (double)state->round / rounds : 0;
@@ -114,12 +97,12 @@ static void add_head(Page *page, const TopState *state) {
     add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
              options_net(label, options), options->data, (unsigned long long)options->seed);
     if (state->running && state->round > 0 && state->round < rounds)
-        clock_text(left, state->seconds_lately * (rounds - state->round));
+        duration_text(left, state->seconds_lately * (rounds - state->round));
     snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
              state->running    ? "running"
              : state->finished ? "finished"
                                : "stopped",
-             clock_text(done, state->seconds), *left ? "  ETA " : "", left);
+             duration_text(done, state->seconds), *left ? "  ETA " : "", left);
     char round[48];
     const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, rounds) + (int)strlen(facts),
               room = page->columns - taken - 3;
