@@ -188,7 +188,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {MOREAU, MIXED}, "its two models step in turn, in the engine; take ditto"},
     {TRAINER, {CLUSTERS}, "its models begin apart, from values that the engine draws; take ditto"},
     {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
-    {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
+    {TRAINER, {NOT_SGD, NESTEROV}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
     {TRAINER, {ON_GPU}, "computes where its program says, as with serve(device=\"cuda\")"},

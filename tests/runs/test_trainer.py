@@ -119,7 +119,8 @@ class Trainers(TrainerCase):
     def test_what_does_not_go_with_a_trainer_is_refused_by_name(self):
         for arguments, name in ((["--algorithm", "ssgd"], "schedule lockstep"), (["--algorithm", "hogwild"], "hogwild"), (["--algorithm", "pfedme"], "personal moreau"),
                                 (["--algorithm", "easgd"], "local elastic"), (["--algorithm", "fedrep"], "personal alternate"),
-                                (["--algorithm", "optimizer adam"], "optimizer adam"), (["--client-optimizer-state", "keep"], "client-optimizer-state"),
+                                (["--algorithm", "optimizer adam"], "optimizer adam"), (["--algorithm", "optimizer sgd nesterov=yes"], "the optimizer is the trainer's"),
+                                (["--client-optimizer-state", "keep"], "client-optimizer-state"),
                                 (["--model", "lenet"], "model"), (["--random-crop", "2"], "random-crop"), (["--random-flip"], "random-flip"),
                                 (["--label-smoothing", "0.1"], "label-smoothing")):
             with self.subTest(arguments=arguments):
