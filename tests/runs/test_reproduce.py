@@ -99,6 +99,11 @@ class Reproduce(RunCase):
         rows = json.loads(self.sounder("own.yaml", "--seeds", "1", "--format", "json"))
         self.assertEqual([row["verdict"] for row in rows], ["within", "below: 3.0 times"])
 
+    def test_runs_that_do_not_reach_the_target_are_told(self):
+        with open(self.path("own.yaml"), "w") as file:
+            file.write(RECIPE.format(measure="rounds-to-target", band="times: 2", first=1, second=3).replace("accuracy=0.01", "accuracy=1"))
+        self.assertIn("\n4 runs have no figure: they are not done, or have not reached the target\n", self.sounder("own.yaml", "--seeds", "2"))
+
     def test_what_is_no_recipe_is_refused_with_its_line(self):
         for change, line, sentence in (
                 (("clients: 4", "clients: many"), 11, "--clients many"), (("clients: 4", "clintes: 4"), 11, "there is no such option"),

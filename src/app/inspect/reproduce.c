@@ -157,10 +157,12 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     const size_t runs = table_add_column(&table, "runs", "runs", 0),
                  verdicts = table_add_column(&table, "", "verdict", -1);
     int within = 0, judged = 0;
+    size_t lacking = published->cell_count * (size_t)options->seeds;
     for (size_t c = 0; c < published->cell_count; c++) {
         const PublishedCell *cell = &published->cells[c];
         const Spread ours = measure_cell(jobs + c * (size_t)options->seeds, options->seeds, published->measure);
         char verdict[64];
+        lacking -= ours.count;
         judge(verdict, sizeof verdict, published, cell, &ours);
         judged += *verdict && published->measure != MEASURE_SECONDS;
         within += strcmp(verdict, "within") == 0;
@@ -182,6 +184,8 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     Status status = table_print(stdout, &table, (TableFormat)options->format, err);
     table_free(&table);
     if (status == STATUS_OK && speaks && judged > 0) printf("\n%d of %d figures within the band\n", within, judged);
+    if (status == STATUS_OK && speaks && lacking > 0)
+        printf("\n%zu runs have no figure: they are not done, or have not reached the target\n", lacking);
     return status;
 }
 
