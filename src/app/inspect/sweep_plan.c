@@ -19,16 +19,16 @@ static Status add_value(SweepAxis *axis, const char *value, size_t length, Error
                 SWEEP_MOST_RUNS);
 }
 
-// Expands "1..5" of whole numbers. *is_range: false if the text is no range.
-static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_t length, Error *err) {
+// Adds one value, or all of "1..5" of whole numbers.
+static Status add_item(SweepAxis *axis, const char *text, size_t length, Error *err) {
     char copy[64] = "";
     unsigned long long first, last;
     int end = 0;
     const bool is_whole = axis->option->type == OPTION_WHOLE || axis->option->type == OPTION_SEED;
     if (length < sizeof copy) memcpy(copy, text, length);
-    *is_range = is_whole && !copy[strspn(copy, "0123456789.")] &&
-                sscanf(copy, "%llu..%llu%n", &first, &last, &end) == 2 && !copy[end];
-    if (!*is_range) return STATUS_OK;
+    if (!is_whole || copy[strspn(copy, "0123456789.")] || sscanf(copy, "%llu..%llu%n", &first, &last, &end) != 2 ||
+        copy[end])
+        return add_value(axis, text, length, err);
     if (last < first || last - first >= SWEEP_MOST_RUNS)
         return fail(err, STATUS_USAGE, "--%s %s: needs a range that rises, of at most %d numbers, such as 1..5",
                     axis->option->name, copy, SWEEP_MOST_RUNS);
@@ -39,15 +39,17 @@ static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_
     return STATUS_OK;
 }
 
-// Texts between semicolons; the last may end with one: "1,2,3;" is one list.
-static Status add_lists(SweepAxis *axis, const char *text, Error *err) {
-    while (*text) {
-        const size_t length = strcspn(text, ";");
+// Adds what is between the separators. The last semicolon may be at the end: "1,2,3;" is one list.
+static Status add_list(SweepAxis *axis, const char *text, const char *separator, Error *err) {
+    const bool are_lists = *separator == ';';
+    do {
+        const size_t length = strcspn(text, separator);
         if (length == 0)
-            return fail(err, STATUS_USAGE, "--%s: a value is missing before a semicolon", axis->option->name);
-        TRY(add_value(axis, text, length, err));
-        text += length + (text[length] == ';');
-    }
+            return fail(err, STATUS_USAGE, "--%s: a value is missing %s", axis->option->name,
+                        are_lists ? "before a semicolon" : "between the commas");
+        TRY(add_item(axis, text, length, err));
+        text += length;
+    } while (*text && (*++text || !are_lists));
     return STATUS_OK;
 }
 
@@ -57,16 +59,7 @@ static bool are_shares(const char *text) {
     return true;
 }
 
-// A value of this option is itself a list: commas belong to it where its parts are no values, as one weight alone is
-// none; otherwise they could mean both, but for the shares of --attackers.
-static Status add_listed(SweepAxis *axis, const char *text, bool *is_done, Error *err) {
-    const char *name = axis->option->name;
-    const bool are_values = strcmp(name, "attackers") == 0 && are_shares(text);
-    *is_done = true;
-    if (strchr(text, ';') || (axis->option->lists == OPTION_LISTS_WHOLE && strchr(text, ',')))
-        return add_lists(axis, text, err);
-    *is_done = strchr(text, ',') && !are_values;
-    if (!*is_done) return STATUS_OK;
+static Status refuse_commas(const SweepAxis *axis, const char *text, Error *err) {
     char several[OPTION_SHOWN_BYTES];
     option_printable(several, text);
     for (char *comma = several; (comma = strchr(comma, ','));)
@@ -74,20 +67,7 @@ static Status add_listed(SweepAxis *axis, const char *text, bool *is_done, Error
     return fail(err, STATUS_USAGE,
                 "--%s %.100s: one list, or several values; a sweep has semicolons between them: \"%.100s;\" is one, "
                 "\"%.100s\" several",
-                name, text, text, several);
-}
-
-static Status add_list(SweepAxis *axis, const char *text, Error *err) {
-    for (;;) {
-        const size_t length = strcspn(text, ",");
-        bool is_range;
-        if (length == 0)
-            return fail(err, STATUS_USAGE, "--%s: a value is missing between the commas", axis->option->name);
-        TRY(add_range(&is_range, axis, text, length, err));
-        if (!is_range) TRY(add_value(axis, text, length, err));
-        if (!text[length]) return STATUS_OK;
-        text += length + 1;
-    }
+                axis->option->name, text, text, several);
 }
 
 // Replaces the first pair of braces by each of its values, and then the next pair of each text.
@@ -110,13 +90,19 @@ static Status add_text(SweepAxis *axis, const char *text, Error *err) {
     return STATUS_OK;
 }
 
+// A value of some options is itself a list: commas belong to it where its parts are no values, as one weight alone is
+// none; otherwise they could mean both, but for the shares of --attackers.
 static Status add_values(SweepAxis *axis, const char *text, Error *err) {
-    const bool is_text = axis->option->type == OPTION_TEXT || axis->option->type == OPTION_FORM;
-    bool is_done = false;
-    if (axis->option->lists && !strpbrk(text, "{}")) TRY(add_listed(axis, text, &is_done, err));
-    if (is_done) return STATUS_OK;
+    const Option *option = axis->option;
+    const bool is_text = option->type == OPTION_TEXT || option->type == OPTION_FORM;
+    if (option->lists && !strpbrk(text, "{}")) {
+        const bool are_values = strcmp(option->name, "attackers") == 0 && are_shares(text);
+        if (strchr(text, ';') || (option->lists == OPTION_LISTS_WHOLE && strchr(text, ',')))
+            return add_list(axis, text, ";", err);
+        if (strchr(text, ',') && !are_values) return refuse_commas(axis, text, err);
+    }
     if (is_text && strpbrk(text, " {}")) return add_text(axis, text, err);
-    return add_list(axis, text, err);
+    return add_list(axis, text, ",", err);
 }
 
 static Status check_values(const SweepAxis *axis, Error *err) {
