@@ -278,6 +278,11 @@ class Sweep(RunCase):
         told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
         self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
 
+    def test_runs_of_more_rounds_are_not_taken_for_these(self):
+        self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        told = self.sweep(*BASE, "--rounds", "1", "--lr", "0.1,0.2", "--out", "s", code=64)
+        self.assertIn("error: s/lr=0.1 holds a run of 2 rounds; give the sweep another --out, or --rounds 2", told)
+
     def test_it_goes_on_after_a_run_that_fails_and_tries_that_again(self):
         arguments = [*BASE, "--rounds", "30", "--weight-decay", "1", "--lr", "1000,0.01", "--out", "s"]
         out = self.sweep(*arguments, code=70)

@@ -197,6 +197,9 @@ static Status take_up(Job *job, const Options *options, Error *err) {
     if (other)
         status = fail(err, STATUS_USAGE, "%s holds a run with another --%s; give the sweep another --out", job->folder,
                       other->name);
+    else if (past.rounds > (uint32_t)options->rounds)
+        status = fail(err, STATUS_USAGE, "%s holds a run of %u rounds; give the sweep another --out, or --rounds %u",
+                      job->folder, past.rounds, past.rounds);
     if (status == STATUS_OK) status = make_resuming(job, options->rounds, err);
     if (status == STATUS_OK) status = change_options(job, &past, options, err);
     job->state = state_of(job, &past);
