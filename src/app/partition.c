@@ -1,4 +1,5 @@
 // Part of commands.h: `sounder partition` divides the samples as a run would, and shows each client's share.
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,34 +16,36 @@
 // Options of this command, beside those of a run.
 typedef struct Wishes {
     bool json;
-    const char *save; // borrowed from argv; NULL: saves nothing
+    char save[OPTION_TEXT_BYTES]; // "": saves nothing
 } Wishes;
 
+// clang-format off
 static const Option own_rows[] = {
-    {.name = "json", .type = OPTION_FLAG, .help = "the same as one JSON object, with all counts"},
-    {.name = "save",
-     .type = OPTION_TEXT,
-     .placeholder = "FILE",
+    {.name = "json", .type = OPTION_FLAG, .offset = offsetof(Wishes, json), .help = "the same as one JSON object, with all counts"},
+    {.name = "save", .type = OPTION_TEXT, .offset = offsetof(Wishes, save), .placeholder = "FILE",
      .help = "write the partition to a new file, for --partition file:FILE"},
 };
-const OptionTable partition_options = {.rows = own_rows, .count = 2, .command = "partition"};
+// clang-format on
+enum { OWN_ROWS = sizeof own_rows / sizeof *own_rows };
+const OptionTable partition_options = {.rows = own_rows, .count = OWN_ROWS, .command = "partition"};
 
-// Removes --json and --save from argv; *argc and argv keep the options of a run.
+static bool is_own(const char *word) {
+    const size_t length = strcspn(word, "=");
+    for (int i = 0; i < OWN_ROWS && strncmp(word, "--", 2) == 0; i++)
+        if (strlen(own_rows[i].name) + 2 == length && strncmp(word + 2, own_rows[i].name, length - 2) == 0) return true;
+    return false;
+}
+
+// Removes the command's own options from argv; *argc and argv keep the options of a run.
 static Status take_wishes(Wishes *wishes, int *argc, char **argv, Error *err) {
-    const Option *save = &own_rows[1];
+    const char *seen[OWN_ROWS] = {NULL};
     int left = 0;
     *wishes = (Wishes){0};
-    for (int i = 0; i < *argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            wishes->json = true;
-        } else if (strncmp(argv[i], "--save=", 7) == 0) {
-            TRY(option_once(&wishes->save, save, argv[i] + 7, err));
-        } else if (strcmp(argv[i], "--save") == 0) {
-            if (++i == *argc) return fail(err, STATUS_USAGE, "--save: needs a value; write --save FILE");
-            TRY(option_once(&wishes->save, save, argv[i], err));
-        } else {
-            argv[left++] = argv[i];
-        }
+    for (int next = 0; next < *argc;) {
+        if (is_own(argv[next]))
+            TRY(option_read_next(wishes, seen, &next, *argc, argv, &partition_options, err));
+        else
+            argv[left++] = argv[next++];
     }
     *argc = left;
     return STATUS_OK;
@@ -171,7 +174,7 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     if (status == STATUS_OK && wishes->json)
         status = print_json(&stats, counts, options, memory, err);
     else if (status == STATUS_OK) {
-        print_picture(counts, clients, classes);
+        if (has_classes) print_picture(counts, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);
         const Partition *partition = &memory->partition;
         if (partition_tests_on(partition) == TESTS_ON_OWN)
@@ -193,7 +196,7 @@ Status command_partition(int argc, char **argv, int *exit_code, Error *err) {
     TRY(read_options(&options, argc, argv, err));
     TRY(run_load_data(&memory, &source, NULL, &options, err));
     Status status = STATUS_OK; // save first: if that fails, nothing is printed
-    if (wishes.save) status = partition_file_write(wishes.save, &memory.partition, memory.data.train.count, err);
+    if (wishes.save[0]) status = partition_file_write(wishes.save, &memory.partition, memory.data.train.count, err);
     if (status == STATUS_OK) status = show(&memory, &options, &wishes, err);
     run_memory_free(&memory);
     return status;

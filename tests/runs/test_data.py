@@ -257,6 +257,10 @@ class Data(RunCase):
         os.rename(self.path("run/model.safetensors"), self.path("t/moved.safetensors"))
         self.assertIn("/27", self.call("eval", "t/moved.safetensors")[0])  # its notes name table and settings, which is beside it
         self.assertEqual(json.loads(self.call("partition", "--data", data, "--clients", "3", "--partition", "iid", "--json")[0])["samples"], 63)
+        self.assertIn("--json is given twice", self.call("partition", "--data", data, "--json", "--json=true", code=64)[1])
+        for name in ("train", "test"):
+            self.write(f"numbers/{name}.csv", b"x0,target,client\n" + b"".join(b"%d,%d.5,%d\n" % (i, i, i % 2) for i in range(20)))
+        self.assertNotIn("class", self.call("partition", "--data", "numbers")[0])
         listed, _ = self.data(data)
         for line in ("long +feature +[-0-9.]+ to [0-9.]+ +feature 0", "kind +label +3: iris, rose, tulip +90 +classes 0 to 2", "id +left out"):
             self.assertRegex(listed, line)
