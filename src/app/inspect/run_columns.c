@@ -193,17 +193,6 @@ static bool is_about_metric(const PastRun *run, const char *name) {
     return run->figure.kind == FIGURE_METRIC && strcmp(run->figure.metric, name) == 0;
 }
 
-typedef struct Metrics {
-    char names[MOST_METRICS][METRIC_NAME_BYTES];
-    int count;
-} Metrics;
-
-static void note_metric(Metrics *metrics, const char *name) {
-    for (int m = 0; m < metrics->count; m++)
-        if (strcmp(metrics->names[m], name) == 0) return;
-    if (metrics->count < MOST_METRICS) snprintf(metrics->names[metrics->count++], METRIC_NAME_BYTES, "%s", name);
-}
-
 // Keys are those of a round's line, since a metric may have the name of another column or of an option.
 static void add_metric(RunColumns *columns, Table *table, const char *name, bool best) {
     char title[COLUMN_NAME_BYTES], key[COLUMN_NAME_BYTES];
@@ -214,19 +203,26 @@ static void add_metric(RunColumns *columns, Table *table, const char *name, bool
     snprintf(column->name, sizeof column->name, "%s", best ? name : key);
 }
 
-// The metrics of trainers become two columns each, the last value and the best one: those that runs are about, and the
-// first of the others by name.
+// Adds the last value and the best one, unless they are there. *left: how many metrics have a place.
+static void add_both(RunColumns *columns, Table *table, const char *name, int *left) {
+    for (int i = 0; i < columns->count; i++)
+        if (columns->all[i].is_best && strcmp(columns->all[i].name, name) == 0) return;
+    if (*left == 0) return;
+    (*left)--;
+    add_metric(columns, table, name, false);
+    add_metric(columns, table, name, true);
+}
+
+// The metrics of trainers: those that runs are about, and the first of the others by name.
 static void add_metrics(RunColumns *columns, Table *table, const PastRuns *runs) {
     const char *name;
     json_t *value;
-    Metrics metrics = {.count = 0};
+    int left = MOST_METRICS;
     for (size_t i = 0; i < runs->count; i++)
-        if (runs->all[i].figure.kind == FIGURE_METRIC) note_metric(&metrics, runs->all[i].figure.metric);
+        if (runs->all[i].figure.kind == FIGURE_METRIC) add_both(columns, table, runs->all[i].figure.metric, &left);
     for (size_t i = 0; i < runs->count; i++)
         json_object_foreach(json_object_get(runs->all[i].values, "test_metrics"), name, value)
-            note_metric(&metrics, name);
-    for (int m = 0; m < 2 * metrics.count; m++)
-        add_metric(columns, table, metrics.names[m / 2], m % 2);
+            add_both(columns, table, name, &left);
 }
 
 // Runs are about a figure on the validation set, too.
