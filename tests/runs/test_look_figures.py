@@ -97,6 +97,9 @@ class Figures(Look):
         self.sounder("report", "run", "--svg", "figures")
         self.assertEqual(self.sounder("report", "elsewhere", "--svg", "figures"), "figures: accuracy.svg, loss.svg\n")
         self.assertFalse(os.path.exists(self.path("figures/classes.svg")))  # it showed another run's data
+        self.assertRegex(self.call("report", "elsewhere", "--svg", "figures")[1], r"^sounder: warning: classes.svg is left out: the run's data is not at hand \(")
+        self.assertIn("error: --against: is a table of the page, which --svg alone does not write; add --out FILE",
+                      self.sounder("report", "run", "--svg", "figures", "--against", "lr=0.1", code=64))
         with open(self.path("figures/loss.svg"), "w") as file:
             file.write("<svg>mine</svg>")
         self.assertIn("error: figures holds another loss.svg; give another --svg FOLDER", self.sounder("report", "run", "--svg", "figures", code=73))

@@ -13,6 +13,7 @@
 #include "app/inspect/heat.h"
 #include "app/inspect/svg.h"
 #include "app/options/run_figure.h"
+#include "base/log.h"
 #include "base/owned.h"
 #include "base/spread.h"
 #include "base/text_stream.h"
@@ -335,6 +336,8 @@ static Status write_all(const Folder *folder, const json_t *runs, FigureAxis axi
     }
     if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
     printf("%s: %s\n", folder->path, told);
+    const json_t *first = json_array_get(runs, 0), *why = json_object_get(json_object_get(first, "classes"), "why");
+    if (why) log_warning("classes.svg is left out: %s", json_string_value(why));
     return STATUS_OK;
 }
 

@@ -327,6 +327,9 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
     TRY(look_options_parse(&options, command_find("report"), argc, argv, err));
     if (options.axis != AXIS_ROUND && !options.svg[0])
         return fail(err, STATUS_USAGE, "--axis: only used with --svg FOLDER; the page has a button for each axis");
+    if (options.against[0] && options.svg[0] && !options.out[0])
+        return fail(err, STATUS_USAGE,
+                    "--against: is a table of the page, which --svg alone does not write; add --out FILE");
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
