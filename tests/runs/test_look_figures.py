@@ -55,6 +55,13 @@ class Figures(Look):
         told = self.sounder("report", "runs", "--svg", "figures").removeprefix("figures: ").strip().split(", ")
         self.assertEqual((sorted(told), len(told)), (sorted(os.listdir(self.path("figures"))), len(figures) + 1))
 
+    def test_runs_with_a_validation_set_show_their_losses_on_that(self):
+        rounds = [{"type": "round", "round": round, "validation_loss": 1 / round, "validation_accuracy": 0.5} for round in (1, 2)]
+        for seed in (1, 2):
+            self.write_record(f"runs/{seed}", [{"type": "start", "figure": "validation_accuracy"}, *rounds], seed=seed, data="nowhere")
+        self.assertEqual(self.sounder("report", "runs", "--svg", "figures"), "figures: validation-accuracy.svg, validation-loss.svg\n")
+        self.assertEqual(self.sounder("report", "runs/1", "--svg", "one"), "one: validation-accuracy.svg, loss.svg\n")
+
     def test_a_target_of_the_loss_is_in_the_drawing_of_the_loss(self):
         self.write_run("run", [0.5, 0.75, 0.8])
         with open(self.path("run/config.yaml"), "a") as file:

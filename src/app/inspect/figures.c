@@ -195,7 +195,7 @@ static void add_losses(Room *room, const json_t *runs) {
 }
 
 // Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure. All
-// runs have the loss of the test. A metric is the one that the first run is about.
+// runs have the loss of the test, or that on the validation set. A metric is the one that the first run is about.
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Drawing *drawing, FigureAxis by,
                           Error *err) {
     Room room;
@@ -207,7 +207,8 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
     const FigureFacts *facts = &figure_facts[figure.kind];
     const char *name = run_figure_name(&figure);
     const double scale = facts->is_share ? 100 : 1;
-    const bool is_loss = figure.kind == FIGURE_LOSS, alone = is_loss && json_array_size(runs) == 1;
+    const bool is_loss = figure.kind == FIGURE_LOSS, is_one = json_array_size(runs) == 1, alone = is_loss && is_one,
+               of_all = is_loss || (figure.kind == FIGURE_VALIDATION_LOSS && !is_one);
     run_figure_key(key, &figure);
     const bool aims = json_is_number(target) && run_figure_same(&told, &figure);
     const double reference = aims ? scale * json_number_value(target) : (double)NAN;
@@ -215,7 +216,7 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
     if (alone)
         add_losses(&room, runs);
     else
-        add_groups(&room, runs, key, scale, is_loss ? NULL : key);
+        add_groups(&room, runs, key, scale, of_all ? NULL : key);
     snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
     snprintf(title, sizeof title, "%s by %s", drawing->title ? drawing->title : name, axes[by].by);
     const Chart chart = {.title = title,

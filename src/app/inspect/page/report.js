@@ -72,14 +72,14 @@ const curves = (key, scale, colours, name, about) => [...groups].flatMap(([group
 const curveRows = (key, about) => [["group", "round", AXES[axis].title, "mean", "standard deviation", "runs"],
   ...[...groups].flatMap(([group, runs]) => about && runs[0].figure !== about ? [] : averaged(runs, key).map((p) => [group, p.round, p.x, p.y, p.deviation, p.runs]))];
 
-// The figures that runs are about, beside the loss on the test samples and a trainer's metrics, which are drawn of all.
+// The figures that runs are about, beside losses and a trainer's metrics, which are drawn of all runs (all).
 const FIGURES = {
   test_accuracy: { name: "accuracy", title: "Accuracy on the test samples", axis: "accuracy, %", line: "test accuracy", scale: 100 },
   personal_accuracy: { name: "personal-accuracy", title: "Personal accuracy, mean over the clients", axis: "personal accuracy, %", line: "personal accuracy", scale: 100 },
   personal_loss: { name: "personal-loss", title: "Personal loss, mean over the clients", axis: "personal loss", line: "personal loss", scale: 1 },
   client_accuracy: { name: "client-accuracy", title: "Accuracy on the clients' samples, mean over the clients", axis: "accuracy, %", line: "client accuracy", scale: 100 },
   validation_accuracy: { name: "validation-accuracy", title: "Accuracy on the validation samples", axis: "accuracy, %", line: "validation accuracy", scale: 100 },
-  validation_loss: { name: "validation-loss", title: "Loss on the validation samples", axis: "validation loss", line: "validation loss", scale: 1 },
+  validation_loss: { name: "validation-loss", title: "Loss on the validation samples", axis: "validation loss", line: "validation loss", scale: 1, all: data.runs.length > 1 },
   client_loss: { name: "client-loss", title: "Loss on the clients' samples, mean over the clients", axis: "client loss", line: "client loss", scale: 1 },
 };
 for (const [set, of] of [["test", ""], ["validation", "validation "]]) {
@@ -90,7 +90,7 @@ for (const [set, of] of [["test", ""], ["validation", "validation "]]) {
 const METRIC = "test_metrics.";
 data.runs.flatMap((run) => Object.keys(run.rounds)).filter((key) => key.startsWith(METRIC)).forEach((key) => {
   const metric = key.slice(METRIC.length);
-  FIGURES[key] ??= { name: `metric-${metric.replace(/[^\w-]/g, "-")}`, title: `${metric}, by the trainer's test`, axis: metric, line: metric, scale: 1, metric: true,
+  FIGURES[key] ??= { name: `metric-${metric.replace(/[^\w-]/g, "-")}`, title: `${metric}, by the trainer's test`, axis: metric, line: metric, scale: 1, metric: true, all: true,
     rises: data.runs.some((run) => run.figure === key && !run.lower_is_better), falls: data.runs.some((run) => run.figure === key && run.lower_is_better) };
 });
 
@@ -103,8 +103,8 @@ const addTarget = (datasets, key, scale, colours) => {
 };
 
 const figureConfig = (key, colours) => {
-  const { axis: label, line: name, scale, metric, rises, falls } = FIGURES[key];
-  const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, metric ? null : key);
+  const { axis: label, line: name, scale, metric, all: ofAll, rises, falls } = FIGURES[key];
+  const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, ofAll ? null : key);
   const all = datasets.flatMap((dataset) => dataset.data), higher = scale === 100 || rises;
   if (data.runs.length === 1 && all.length && (!metric || rises || falls)) {
     const best = all.reduce((a, b) => ((higher ? b.y > a.y : b.y < a.y) ? b : a));
@@ -302,11 +302,12 @@ const showFacts = () => {
 const showCurves = () => {
   const parent = byId("curves");
   const note = data.runs.length > groups.size ? "Line: mean over the runs that differ in the seed alone; band: standard deviation." : null;
-  const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => (FIGURES[key].metric || run.figure === key) && run.rounds[key]?.some((value) => value != null)))
-    .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, FIGURES[key].metric ? null : key)));
-  const loss = new ChartFigure(parent, "loss", data.runs.length > 1 ? "Loss on the test samples" : "Loss", false,
+  const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => (FIGURES[key].all || run.figure === key) && run.rounds[key]?.some((value) => value != null)))
+    .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, FIGURES[key].all ? null : key)));
+  const tested = data.runs.length === 1 || data.runs.some((run) => run.rounds.test_loss);
+  const loss = tested && new ChartFigure(parent, "loss", data.runs.length > 1 ? "Loss on the test samples" : "Loss", false,
     data.runs.length > 1 ? note : data.runs[0].rounds.loss_low ? "Band: the clients' losses in training, from the 10th to the 90th percentile." : null, lossConfig, lossRows);
-  const all = [...about, loss];
+  const all = tested ? [...about, loss] : about;
   const possible = Object.keys(AXES).filter((key) => data.runs.every((run) => AXES[key].of(run)?.some((value) => value != null)));
   const buttons = [];
   all.forEach((figure) => possible.forEach((key) => {
