@@ -82,10 +82,16 @@ typedef struct Subject {
 // Finds the model in a run's folder; data and seed come from its config.yaml.
 static Status find_in_run(Subject *subject, Options *options, const char *folder, Error *err) {
     Options saved;
+    char word[SHELL_WORD_BYTES];
     if (snprintf(subject->path, sizeof subject->path, "%s/model.safetensors", folder) >= RUN_PATH_BYTES)
         return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", folder);
     options_defaults(&saved);
     TRY(options_read_run(&saved, folder, err));
+    if (access(subject->path, F_OK) != 0)
+        return fail(err, STATUS_NOINPUT,
+                    "%.200s has no model.safetensors, which a run writes at its end; finish it with sounder train "
+                    "--resume %s, or give one of its checkpoints",
+                    folder, shell_path(word, folder));
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
@@ -106,19 +112,22 @@ static Status take_noted_data(Options *options, const Subject *subject, const ch
     return option_set(options, option_find("data"), is_beside ? text : data, "the model's sounder.", err);
 }
 
-// Takes data and seed from the notes of a model's file.
+// Takes data, loss and seed from the notes of a model's file.
 static Status find_in_notes(Subject *subject, Options *options, const Safetensors *file, Error *err) {
-    const char *data = safetensors_note(file, "sounder.data"), *seed = safetensors_note(file, "sounder.seed");
+    static const char *const names[] = {"loss", "seed"};
+    const char *data = safetensors_note(file, "sounder.data");
     if (subject->is_own_data && !data)
         return fail(err, STATUS_USAGE, "%s does not say on which data it was trained; name them with --data",
                     subject->path);
     subject->is_noted_data = subject->is_own_data;
     if (subject->is_own_data) TRY(take_noted_data(options, subject, data, err));
-    const char *loss = safetensors_note(file, "sounder.loss");
-    if (loss && !options_given(options, "loss"))
-        TRY(option_set(options, option_find("loss"), loss, "the model's sounder.", err));
-    if (seed && !options_given(options, "seed"))
-        TRY(option_set(options, option_find("seed"), seed, "the model's sounder.", err));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "sounder.%s", names[i]);
+        const char *note = safetensors_note(file, key);
+        if (note && !options_given(options, names[i]))
+            TRY(option_set(options, option_find(names[i]), note, "the model's sounder.", err));
+    }
     return STATUS_OK;
 }
 

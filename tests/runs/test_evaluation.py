@@ -189,6 +189,9 @@ class Evaluation(RunCase):
         self.assertIn("--confusion: an option of `sounder eval`; leave it out", err)
         self.run_small("run", "--rounds", "1")
         self.assertIn("none/each.csv cannot be made", self.evaluate("run", "--predictions", "none/each.csv", "--device", "cuda" if ON_CARD else "cpu", code=73))
+        os.remove(self.path("run/model.safetensors"))  # as if the run had been killed
+        self.assertIn("run has no model.safetensors, which a run writes at its end; finish it with sounder train --resume run, or give one of its checkpoints",
+                      self.evaluate("run", code=66))
 
     def accuracies(self, run):
         return [entry["test_accuracy"] for entry in self.rounds(run)]
