@@ -109,7 +109,7 @@ static Status plan_shards(ShardPlan *plan, const PartitionTask *task, Error *err
     if (!per_client && !size)
         return fail(err, STATUS_USAGE, "shard: needs per-client, size or both; write shard per-client=2");
     *plan = (ShardPlan){.size = size ? size : (uint32_t)(task->samples / wanted)};
-    if (!plan->size || wanted * plan->size > task->samples)
+    if (!plan->size || wanted > task->samples / plan->size)
         return fail(err, STATUS_USAGE,
                     "shard: %u clients * %u shards * %u samples are more than the %u there are; give "
                     "smaller numbers",

@@ -53,18 +53,14 @@ static void draw_prior(Inner *inner, const PartitionTask *task, uint32_t client)
 }
 
 static Status read_sizes(Inner *inner, const PartitionTask *task, Error *err) {
-    double *sizes = NULL, sum = 0;
-    bool given = *form_text(&task->spec->form, 1) != '\0';
-    if (given) TRY(partition_reals(&sizes, task, 1, "sizes", err));
+    uint32_t *sizes = NULL;
+    if (*form_text(&task->spec->form, 1)) TRY(partition_sizes(&sizes, task, 1, err));
     for (uint32_t client = 0; client < task->clients; client++) {
-        inner->left[client] = given ? (uint32_t)sizes[client] : task->samples / task->clients;
-        sum += inner->left[client];
+        inner->left[client] = sizes ? sizes[client] : task->samples / task->clients;
         if (inner->left[client] > 0) inner->open[inner->open_count++] = client;
     }
     free(sizes);
-    if (sum <= task->samples) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "inner-dirichlet: the sizes make %.0f samples, and there are %u; give smaller ones",
-                sum, task->samples);
+    return STATUS_OK;
 }
 
 // u: uniform in [0, 1). The part of used-up classes goes to the others.
@@ -120,7 +116,7 @@ static Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
     Status status = STATUS_OK;
     if (owned.lacks_memory) status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", task->clients);
     if (status == STATUS_OK) status = read_sizes(&inner, task, err);
-    if (status == STATUS_OK) status = partition_reals(&inner.alpha, task, 0, "alpha", err);
+    if (status == STATUS_OK) status = partition_reals(&inner.alpha, task, 0, err);
     for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++)
         draw_prior(&inner, task, client);
     if (status == STATUS_OK) pick_all(&inner, task, &classes);

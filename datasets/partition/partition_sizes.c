@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/keyed_text.h"
-#include "base/log.h"
 #include "datasets/partition/partitioner.h"
 
 // Assigns each client its run.
@@ -61,27 +60,11 @@ static Status partition_exponential(PartitionTask *task, Error *err) {
 }
 
 static Status partition_size(PartitionTask *task, Error *err) {
-    double *wanted, sum = 0;
-    TRY(partition_reals(&wanted, task, 0, "sizes", err));
-    uint32_t *sizes = malloc(task->clients * sizeof *sizes);
-    for (uint32_t client = 0; client < task->clients && sizes; client++) {
-        sum += floor(wanted[client]);
-        sizes[client] = (uint32_t)wanted[client];
-    }
-    Status status = STATUS_OK;
-    if (!sizes)
-        status = fail(err, STATUS_OS, "no memory for the sizes of %u clients", task->clients);
-    else if (sum > task->samples)
-        status = fail(err, STATUS_USAGE, "size: the sizes make %.0f samples, and there are %u; give smaller ones", sum,
-                      task->samples);
-    else
-        assign_runs(task, sizes);
-    if (status == STATUS_OK && sum < task->samples)
-        log_warning("--partition size: the sizes make %.0f samples, and %u are left over that nobody trains on", sum,
-                    task->samples - (uint32_t)sum);
+    uint32_t *sizes;
+    TRY(partition_sizes(&sizes, task, 0, err));
+    assign_runs(task, sizes);
     free(sizes);
-    free(wanted);
-    return status;
+    return STATUS_OK;
 }
 
 // NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), repeated until all clients have the minimum;

@@ -1,10 +1,12 @@
 // Functions that partitioners share, and the partitioners that write the clients' lists themselves, in their own order.
 #include "datasets/partition/partitioner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/keyed_text.h"
+#include "base/log.h"
 #include "datasets/order.h"
 
 Status by_class_init(ByClass *classes, const PartitionTask *task, Error *err) {
@@ -25,7 +27,7 @@ void by_class_free(ByClass *classes) {
     free(classes->sorted);
 }
 
-Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err) {
+Status partition_reals(double **values, const PartitionTask *task, int key, Error *err) {
     *values = malloc(task->clients * sizeof **values);
     if (!*values) return fail(err, STATUS_OS, "no memory for the numbers of %u clients", task->clients);
     uint32_t count = form_reals(*values, task->clients, &task->spec->form, key);
@@ -33,8 +35,32 @@ Status partition_reals(double **values, const PartitionTask *task, int key, cons
         (*values)[client] = (*values)[0];
     if (count == 1 || count == task->clients) return STATUS_OK;
     free(*values);
-    return fail(err, STATUS_USAGE, "%s gives %u numbers for %u clients; give one for all, or one for each", name, count,
-                task->clients);
+    return fail(err, STATUS_USAGE, "%s gives %u numbers for %u clients; give one for all, or one for each",
+                form_row(&partition_table, task->spec->form.row)->keys[key].name, count, task->clients);
+}
+
+Status partition_sizes(uint32_t **sizes, const PartitionTask *task, int key, Error *err) {
+    const char *name = form_row(&partition_table, task->spec->form.row)->name;
+    double *wanted, sum = 0;
+    TRY(partition_reals(&wanted, task, key, err));
+    *sizes = malloc(task->clients * sizeof **sizes);
+    Status status = *sizes ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sizes of %u clients", task->clients);
+    for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++) {
+        if (wanted[client] != floor(wanted[client]))
+            status = fail(err, STATUS_USAGE, "%s: %g samples for client %u; give whole numbers", name, wanted[client],
+                          client);
+        sum += wanted[client];
+        (*sizes)[client] = (uint32_t)wanted[client];
+    }
+    if (status == STATUS_OK && sum > task->samples)
+        status = fail(err, STATUS_USAGE, "%s: the sizes make %.0f samples, and there are %u; give smaller ones", name,
+                      sum, task->samples);
+    if (status == STATUS_OK && sum < task->samples)
+        log_warning("--partition %s: the sizes make %.0f samples, and %u are left over that no client trains on", name,
+                    sum, task->samples - (uint32_t)sum);
+    if (status != STATUS_OK) free(*sizes);
+    free(wanted);
+    return status;
 }
 
 void fill_identity(uint32_t *indices, uint32_t count) {
@@ -127,7 +153,7 @@ static Status build_by_rule(uint32_t *offsets, uint32_t *indices, const Partitio
     uint32_t sizes[DATASET_MAX_CLASSES];
     double *alpha;
     rule->seed = task->spec->seed;
-    TRY(partition_reals(&alpha, task, 0, "alpha", err));
+    TRY(partition_reals(&alpha, task, 0, err));
     rule->alpha = alpha;
     uint32_t *table = NULL;
     Status status;

@@ -70,7 +70,11 @@ static inline uint32_t partition_tries(uint64_t numbers) {
 
 // Reads a REALS part: one number for all clients, or one for each; the caller frees *values (clients). Fails with USAGE
 // for any other count, and leaves nothing to free.
-Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err);
+Status partition_reals(double **values, const PartitionTask *task, int key, Error *err);
+
+// As partition_reals, for how many samples each client gets; a warning tells of samples that no client gets. Fails with
+// USAGE, too, for numbers that are not whole and for more samples than there are.
+Status partition_sizes(uint32_t **sizes, const PartitionTask *task, int key, Error *err);
 
 // Fills indices (count) with 0, 1, 2, ...
 void fill_identity(uint32_t *indices, uint32_t count);
@@ -134,7 +138,10 @@ extern const Partitioner *const partitioners[]; // in that order
 #define COUNT(name_, preset_, help_)                                                                                   \
     { .name = name_, .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .preset = preset_, .help = help_ }
 #define CLASSES_EACH(preset_)                                                                                          \
-    { .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = 256, .preset = preset_, .help = "of a client" }
+    {                                                                                                                  \
+        .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = DATASET_MAX_CLASSES, .preset = preset_,        \
+        .help = "of a client"                                                                                          \
+    }
 
 // Counts of samples by class and client under the Dirichlet partition; see partition.h for its rules.
 //

@@ -179,6 +179,7 @@ static void inner_clients_have_the_sizes_that_were_asked_for(void **state) {
     assert_int_equal(dealt.sizes[2], 500);
     assert_int_equal(dealt.given, 3500);
     refuse("inner-dirichlet sizes=3000,3001", 2, "the sizes make 6001 samples, and there are 6000");
+    refuse("inner-dirichlet sizes=10,2.5", 2, "inner-dirichlet: 2.5 samples for client 1; give whole numbers");
 }
 
 // With 30 clients of 100 samples no class runs out: the smaller alpha, the more of a client is of one class, also where
@@ -290,6 +291,7 @@ static void shards_are_equal_and_the_rest_is_lost(void **state) {
     refuse("shard", 5, "needs per-client, size or both");
     refuse("shard size=700", 9, "makes 8 shards for 9 clients");
     refuse("shard size=1000 per-client=2", 4, "more than the 6000 there are");
+    refuse("shard size=536870912 per-client=536870912", 64, "more than the 6000 there are"); // 2^64 samples
 }
 
 static void sizes_grow_as_their_formula_says(void **state) {
@@ -532,7 +534,7 @@ static void a_mistyped_form_is_told_with_the_right_one(void **state) {
     refuse("pathological clases=2", 2,
            "pathological: clases=2 is no part of it (did you mean classes?); write pathological "
            "[classes=2] [mode=random|first-deterministic|deterministic]");
-    refuse("pathological classes=0", 2, "pathological: classes=0: needs a whole number from 1 to 256");
+    refuse("pathological classes=0", 2, "pathological: classes=0: needs a whole number from 1 to 65535");
     refuse("pathological classes=2.5", 2, "classes=2.5: needs a whole number");
     refuse("pathological mode=randm", 2, "mode=randm: needs one of random first-deterministic deterministic");
     refuse("pathological classes=2 classes=3", 2, "classes stands there twice");
