@@ -111,6 +111,10 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
         return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
                     arrays->place);
+    const uint32_t said = settings_classes(arrays->settings);
+    if (said > 0 && array_is_one_hot(&headers[Y_TRAIN]) && !arrays->has_rows && headers[Y_TRAIN].extent[1] > said)
+        return fail(err, STATUS_USAGE, "%s: rows of %" PRIu64 " classes, and --data says classes=%u; leave that out",
+                    arrays->said[Y_TRAIN], headers[Y_TRAIN].extent[1], said);
     source->counts[DATASET_TRAIN] = (uint32_t)headers[train].extent[0];
     source->counts[DATASET_TEST] = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
     const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);

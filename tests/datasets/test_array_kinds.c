@@ -84,6 +84,8 @@ static void labels_may_be_one_hot_rows_or_of_any_byte_order(void **state) {
     assert_memory_equal(loaded.data.train.labels, expected, sizeof expected);
     assert_int_equal(loaded.data.test.labels[1], 1);
     free(loaded.block);
+    expect_refusal(path, "classes=2", STATUS_USAGE,
+                   "y_train: rows of 3 classes, and --data says classes=2; leave that");
     put(&set, "y_train", "|u1", "(3, 3)", several, sizeof several);
     load_set(&loaded, arrays_write(path, *state, "hot", set.files, ARRAYS_STORED), "");
     assert_int_equal(loaded.data.classes, 3);
