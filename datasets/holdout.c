@@ -64,7 +64,7 @@ static void sort_by_kind(uint32_t *order, Kind *kinds, const uint32_t *kinds_of,
 }
 
 Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
-                      uint32_t kind_count, const Form *settings, Error *err) {
+                      uint32_t kind_count, const Form *settings, const char *place, Error *err) {
     const double fraction = settings->number[SETTING_TEST_FRACTION];
     const uint64_t seed = (uint64_t)settings->number[SETTING_TEST_SEED];
     if (!kinds_of) kind_count = 1;
@@ -78,7 +78,7 @@ Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *ki
     Kind *kinds = own(&owned, kind_count, sizeof *kinds), **sorted = own(&owned, kind_count, sizeof *sorted);
     if (owned.lacks_memory) {
         owned_free(&owned);
-        return fail(err, STATUS_OS, "no memory for the order of %u samples", samples);
+        return fail(err, STATUS_OS, "%s: no memory for the order of %u samples", place, samples);
     }
     sort_by_kind(order, kinds, kinds_of, samples, kind_count);
     *test_count = share_out(kinds, sorted, kind_count, (uint32_t)fmax(round(fraction * samples), 1), fraction);
@@ -90,5 +90,6 @@ Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *ki
     }
     owned_free(&owned);
     if (*test_count > 0) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%u samples, none of which can be spared for tests; each class keeps one", samples);
+    return fail(err, STATUS_DATA, "%s: %u samples, none of which can be spared for tests; each class keeps one", place,
+                samples);
 }

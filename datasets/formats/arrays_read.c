@@ -46,12 +46,22 @@ static uint32_t class_of(const float *row, uint32_t classes) {
     return class;
 }
 
+// rows: (count), the caller frees them.
+static Status read_rows(float **rows, const Arrays *arrays, ArrayRole role, Error *err) {
+    const uint64_t count = arrays->headers[role].count;
+    *rows = malloc(count * sizeof **rows);
+    if (!*rows) return fail(err, STATUS_OS, "no memory for %" PRIu64 " numbers of labels", count);
+    const Status status = read_array(*rows, arrays, role, 0, NULL, err);
+    if (status != STATUS_OK) free(*rows);
+    return status;
+}
+
 static Status read_one_hot(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
     const NpyHeader *header = &arrays->headers[role];
     const uint32_t classes = (uint32_t)header->extent[1];
-    float *rows = malloc(header->count * sizeof *rows);
-    if (!rows) return fail(err, STATUS_OS, "no memory for %" PRIu64 " numbers of labels", header->count);
-    Status status = read_array(rows, arrays, role, 0, NULL, err);
+    float *rows;
+    Status status = STATUS_OK;
+    TRY(read_rows(&rows, arrays, role, err));
     for (uint64_t i = 0; i < header->extent[0] && status == STATUS_OK; i++) {
         labels[i] = class_of(rows + i * classes, classes);
         if (labels[i] == classes)
@@ -68,18 +78,17 @@ static Status read_one_hot(uint32_t *labels, const Arrays *arrays, ArrayRole rol
 Status arrays_look_at_labels(Arrays *arrays, Error *err) {
     const NpyHeader *header = &arrays->headers[Y_TRAIN];
     if (!arrays->found[Y_TRAIN] || !array_is_one_hot(header) || header->by_columns) return STATUS_OK;
-    float *rows = malloc(header->count * sizeof *rows);
-    if (!rows) return fail(err, STATUS_OS, "no memory for %" PRIu64 " numbers of labels", header->count);
-    const Status status = read_array(rows, arrays, Y_TRAIN, 0, NULL, err);
+    float *rows;
     const uint32_t classes = (uint32_t)header->extent[1];
-    bool are_bits = status == STATUS_OK, are_classes = true;
+    bool are_bits = true, are_classes = true;
+    TRY(read_rows(&rows, arrays, Y_TRAIN, err));
     for (uint64_t i = 0; i < header->count && are_bits; i++)
         are_bits = rows[i] == 0 || rows[i] == 1;
     for (uint64_t i = 0; i < header->extent[0] && are_bits; i++)
         are_classes &= class_of(rows + i * classes, classes) < classes;
     arrays->has_rows = are_bits && !are_classes;
     free(rows);
-    return status;
+    return STATUS_OK;
 }
 
 static Status check_bits(const float *rows, const Arrays *arrays, ArrayRole role, Error *err) {
@@ -111,11 +120,9 @@ static Status choose_tests(uint8_t *is_test, uint32_t *tests, const Arrays *arra
     const bool has_kinds = by_users || !has_targets;
     for (uint32_t i = 0; i < samples && has_kinds && status == STATUS_OK; i++)
         if (kinds_of[i] >= kinds) kinds = kinds_of[i] + 1;
-    if (status == STATUS_OK) {
-        Error why;
-        status = holdout_choose(is_test, tests, has_kinds ? kinds_of : NULL, samples, kinds, arrays->settings, &why);
-        if (status != STATUS_OK) fail(err, status, "%s: %s", arrays->place, why.message);
-    }
+    if (status == STATUS_OK)
+        status = holdout_choose(is_test, tests, has_kinds ? kinds_of : NULL, samples, kinds, arrays->settings,
+                                arrays->place, err);
     free(kinds_of);
     return status;
 }

@@ -100,17 +100,14 @@ static Status open_tables(Tables *tables, const Form *settings, Error *err) {
 static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
     const CsvColumns *columns = &tables->columns;
     const uint32_t rows = columns->rows[CSV_TRAIN];
-    const int kinds = columns->client != CSV_NO_COLUMN ? columns->client : columns->label;
-    const uint32_t *kinds_of = kinds == CSV_NO_COLUMN     ? NULL
-                               : kinds == columns->client ? columns->client_places
-                                                          : columns->label_places;
-    Error why;
+    const bool has_kinds = columns->kind != CSV_NO_COLUMN;
     tables->is_test = malloc(rows);
     if (!tables->is_test) return fail(err, STATUS_OS, "no memory for %u samples", rows);
-    const Status status = holdout_choose(tables->is_test, &tables->samples[DATASET_TEST], kinds_of, rows,
-                                         kinds_of ? columns->columns[kinds].categories.count : 1, settings, &why);
+    TRY(holdout_choose(tables->is_test, &tables->samples[DATASET_TEST], has_kinds ? columns->kinds : NULL, rows,
+                       has_kinds ? columns->columns[columns->kind].categories.count : 1, settings, tables->paths[0],
+                       err));
     tables->samples[DATASET_TRAIN] = rows - tables->samples[DATASET_TEST];
-    return status == STATUS_OK ? status : fail(err, status, "%s: %s", tables->paths[0], why.message);
+    return STATUS_OK;
 }
 
 // Reads all tables to learn what their columns are, and opens them again. The caller frees the tables, also on failure.

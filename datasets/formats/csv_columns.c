@@ -132,6 +132,7 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
     Status status = leave_out(columns, table, err);
     if (status == STATUS_OK) status = find_answer(columns, table, err);
     if (status == STATUS_OK) status = find_role(columns, &columns->client, CSV_CLIENT, SETTING_CLIENT, table, err);
+    columns->kind = columns->client != CSV_NO_COLUMN ? columns->client : columns->label;
     for (int i = 0; i < columns->count; i++)
         columns->features += columns->columns[i].role == CSV_FEATURE;
     if (status == STATUS_OK && columns->features == 0)
@@ -145,8 +146,7 @@ void csv_columns_free(CsvColumns *columns) {
         categories_free(&columns->columns[i].categories);
     }
     free(columns->columns);
-    free(columns->label_places);
-    free(columns->client_places);
+    free(columns->kinds);
     *columns = (CsvColumns){0};
 }
 
@@ -225,7 +225,7 @@ static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, C
     TRY(learn_number(&is_number, column, table, part, index, err));
     if (part == CSV_TEST) return STATUS_OK;
     TRY(categories_add(&column->categories, &place, text, err));
-    (column->role == CSV_LABEL ? columns->label_places : columns->client_places)[columns->rows[CSV_TRAIN]] = place;
+    if (index == columns->kind) columns->kinds[columns->rows[CSV_TRAIN]] = place;
     return STATUS_OK;
 }
 
@@ -250,11 +250,10 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
 static Status make_room(CsvColumns *columns, const CsvTable *table, Error *err) {
     if (columns->rows[CSV_TRAIN] < columns->room) return STATUS_OK;
     columns->room = columns->room ? 2 * columns->room : 1024;
-    uint32_t *labels = realloc(columns->label_places, columns->room * sizeof *labels);
-    if (labels) columns->label_places = labels;
-    uint32_t *clients = realloc(columns->client_places, columns->room * sizeof *clients);
-    if (clients) columns->client_places = clients;
-    return labels && clients ? STATUS_OK : fail(err, STATUS_OS, "no memory for the labels of %s", table->path);
+    uint32_t *kinds = realloc(columns->kinds, columns->room * sizeof *kinds);
+    if (!kinds) return fail(err, STATUS_OS, "no memory for the labels of %s", table->path);
+    columns->kinds = kinds;
+    return STATUS_OK;
 }
 
 Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err) {

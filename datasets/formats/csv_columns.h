@@ -39,14 +39,15 @@ typedef struct CsvColumn {
 typedef struct CsvColumns {
     const Form *settings; // borrowed
     int count;
-    CsvColumn *columns;                     // owned
-    char **names;                           // (count), borrowed from the first table
-    const char *paths[2];                   // of the tables, borrowed
-    int label, target, client;              // CSV_NO_COLUMN: none
-    bool one_hot, drops;                    // texts become numbers; rows with gaps are left out
-    uint32_t rows[2], dropped;              // rows of each part that are used; rows left out
-    uint32_t features;                      // numbers of a sample
-    uint32_t *label_places, *client_places; // (rows[CSV_TRAIN], with room for more) places in categories; owned
+    CsvColumn *columns;        // owned
+    char **names;              // (count), borrowed from the first table
+    const char *paths[2];      // of the tables, borrowed
+    int label, target, client; // CSV_NO_COLUMN: none
+    int kind;                  // the column of which each value keeps samples for training
+    bool one_hot, drops;       // texts become numbers; rows with gaps are left out
+    uint32_t rows[2], dropped; // rows of each part that are used; rows left out
+    uint32_t features;         // numbers of a sample
+    uint32_t *kinds;           // (rows[CSV_TRAIN], with room for more) its values; owned
     uint32_t room;
 } CsvColumns;
 

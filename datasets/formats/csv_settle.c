@@ -133,11 +133,6 @@ static Status check_label(const CsvColumns *columns, Error *err) {
     return STATUS_OK;
 }
 
-static void number_places(uint32_t *places, uint32_t count, const Categories *categories) {
-    for (uint32_t i = 0; i < count; i++)
-        places[i] = categories->numbers[places[i]];
-}
-
 // Classes are their own numbers, of which not all need occur.
 static Status number_as_said(Categories *categories, uint32_t classes, Error *err) {
     enum { MOST_BYTES = 6 }; // of a number below DATASET_MAX_CLASSES
@@ -185,9 +180,7 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
             TRY(categories_sort(&column->categories, err));
         if (column->role == CSV_FEATURE) columns->features += is_hot ? column->categories.count : 1;
     }
-    if (columns->label != CSV_NO_COLUMN)
-        number_places(columns->label_places, columns->rows[CSV_TRAIN], &columns->columns[columns->label].categories);
-    if (columns->client != CSV_NO_COLUMN)
-        number_places(columns->client_places, columns->rows[CSV_TRAIN], &columns->columns[columns->client].categories);
+    for (uint32_t row = 0; row < columns->rows[CSV_TRAIN] && columns->kind != CSV_NO_COLUMN; row++)
+        columns->kinds[row] = columns->columns[columns->kind].categories.numbers[columns->kinds[row]];
     return STATUS_OK;
 }
