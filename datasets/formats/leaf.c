@@ -111,8 +111,9 @@ static Status take_next(Leaf *leaf, uint16_t *class, const char *next, const At 
     const size_t letter = text_letter(next);
     if (letter == 0 || next[letter]) return bad_sample(at, "y", "not one character, the one that follows x", err);
     if (!leaf->block) return leaf_texts_learn_next(&leaf->texts, next, err);
-    *class = (uint16_t)leaf_texts_class(&leaf->texts, next);
-    return STATUS_OK;
+    const uint32_t number = leaf_texts_class(&leaf->texts, next);
+    *class = (uint16_t)number;
+    return number == VOCABULARY_UNKNOWN ? dataset_changed(at->path, err) : STATUS_OK;
 }
 
 static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
@@ -293,10 +294,7 @@ static Status learn_texts(LeafTexts *texts, const DatasetBlock *block, const Dat
     DatasetSource again = *source;
     Leaf leaf = {0};
     Status status = learn(&leaf, &again, source->folder, err);
-    const bool is_same = again.items.vocabulary == block->items.vocabulary && again.items.texts == block->items.texts &&
-                         again.items.feature_bytes == block->items.feature_bytes &&
-                         again.items.names_bytes == block->items.names_bytes &&
-                         leaf.features == shape_size(block->shape);
+    const bool is_same = vocabulary_is_same(&again.items, &block->items) && leaf.features == shape_size(block->shape);
     if (status == STATUS_OK && !is_same) status = dataset_changed(source->folder, err);
     *texts = leaf.texts;
     leaf.texts = (LeafTexts){0};
@@ -317,8 +315,7 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
         memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;
     if (status == STATUS_OK && !is_whole) status = dataset_changed(source->folder, err);
     if (status == STATUS_OK && leaf.is_text) {
-        leaf_texts_names(dataset_at(block, block->layout.features), dataset_at(block, block->layout.names),
-                         &leaf.texts);
+        vocabulary_write(block, leaf.texts.vocabulary.list);
         block->scale[0] = 1; // numbers of tokens enter a net unchanged
     }
     if (leaf.texts.follows) block->classes = (int)block->items.vocabulary;

@@ -111,22 +111,10 @@ Status leaf_texts_settle(LeafTexts *texts, const DatasetModel *model, const char
 }
 
 void leaf_texts_items(DatasetItems *items, const LeafTexts *texts) {
-    char name[VOCABULARY_CLASS_BYTES];
-    const Vocabulary *vocabulary = &texts->vocabulary;
-    items->pixel_bytes = vocabulary->size <= 256 ? 1 : sizeof(float);
-    items->vocabulary = vocabulary->size;
+    items->pixel_bytes = texts->vocabulary.size <= 256 ? 1 : sizeof(float);
+    items->vocabulary = texts->vocabulary.size;
     items->texts = (texts->by_words ? DATASET_TEXTS_OF_WORDS : 0) | (texts->follows ? 0 : DATASET_TEXTS_WITH_GAPS);
-    items->feature_bytes = vocabulary_bytes(vocabulary);
-    for (uint32_t i = 0; i < vocabulary->tokens.count && texts->follows; i++)
-        items->names_bytes += (uint32_t)strlen(vocabulary_class(name, vocabulary->tokens.names[i])) + 1;
-}
-
-void leaf_texts_names(char *tokens, char *classes, const LeafTexts *texts) {
-    char name[VOCABULARY_CLASS_BYTES];
-    const Categories *of = &texts->vocabulary.tokens;
-    vocabulary_write(tokens, &texts->vocabulary);
-    for (uint32_t i = 0; i < of->count && texts->follows; i++)
-        classes = stpcpy(classes, vocabulary_class(name, of->names[i])) + 1;
+    vocabulary_note(items, texts->vocabulary.list, texts->follows);
 }
 
 // The last tokens before the character that follows, or the first of a text that has a class.

@@ -47,9 +47,6 @@ void leaf_texts_write(const LeafTexts *texts, void *to, const char *text);
 // Returns the class of the character that follows a text.
 uint32_t leaf_texts_class(const LeafTexts *texts, const char *next);
 
-// Writes the tokens, and the names of the classes, as Dataset has them.
-void leaf_texts_names(char *tokens, char *classes, const LeafTexts *texts);
-
 void leaf_texts_free(LeafTexts *texts);
 
 #endif

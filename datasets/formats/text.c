@@ -7,14 +7,13 @@
 // classes are the vocabulary; the next sample begins `step` later. With a separator a file is cut into sections, and no
 // sample crosses the end of a section: each section of train.txt that has samples is a client, and its test samples are
 // the section of test.txt with the same index, if both files have as many sections.
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "datasets/formats/format.h"
 #include "datasets/formats/vocabulary.h"
 #include "datasets/settings.h"
@@ -55,21 +54,17 @@ static DatasetPresence text_is_here(const char *place) {
 }
 
 static Status read_whole(Text *text, const char *place, const char *name, Error *err) {
-    struct stat about;
+    struct stat about = {.st_size = 0};
+    FILE *file;
     TRY(dataset_path(text->path, place, name, err));
-    const int fd = open(text->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", text->path);
-    const bool is_file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
-    text->count = is_file ? (size_t)about.st_size : 0;
+    TRY(regular_file_open(&file, text->path, err));
+    const bool has_size = fstat(fileno(file), &about) == 0;
+    text->count = (size_t)about.st_size;
     text->bytes = malloc(text->count + 1);
-    size_t got = 0;
-    for (ssize_t more = 1; text->bytes && got < text->count && more > 0; got += more > 0 ? (size_t)more : 0)
-        more = read(fd, text->bytes + got, text->count - got);
-    close(fd);
+    const bool is_whole = has_size && text->bytes && fread(text->bytes, 1, text->count, file) == text->count;
+    fclose(file);
     if (!text->bytes) return fail(err, STATUS_OS, "no memory for the %zu bytes of %s", text->count, text->path);
-    if (!is_file) return fail(err, STATUS_DATA, "%s: not a regular file", text->path);
-    if (got == text->count) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: truncated while it was read", text->path);
+    return is_whole ? STATUS_OK : fail(err, STATUS_DATA, "%s: truncated while it was read", text->path);
 }
 
 static Status take_whole(size_t *number, const json_t *value, const char *path, const char *key, Error *err) {
@@ -240,22 +235,13 @@ fail:
     return status;
 }
 
-// Says what of the vocabulary the block holds.
-static void note_vocabulary(DatasetItems *items, const Texts *texts) {
-    char class[VOCABULARY_CLASS_BYTES];
-    items->vocabulary = texts->characters;
-    for (const char *token = texts->tokens; *token; token += strlen(token) + 1) {
-        items->feature_bytes += strlen(token) + 1;
-        items->names_bytes += (uint32_t)strlen(vocabulary_class(class, token)) + 1;
-    }
-}
-
 static Status text_find(DatasetSource *source, const char *place, Error *err) {
     Texts texts;
     char path[DATASET_PATH_BYTES];
     source->items = DATASET_IMAGES;
     TRY(open_texts(&texts, source->counts, source, place, err));
-    note_vocabulary(&source->items, &texts);
+    source->items.vocabulary = texts.characters;
+    vocabulary_note(&source->items, texts.tokens, true);
     if (texts.cut.separator_bytes) {
         source->users = texts.user_count;
         source->items.owner_bytes = sizeof(uint32_t);
@@ -294,23 +280,17 @@ static void fill(DatasetArrays to, const Texts *texts, DatasetSplitKind split) {
 
 static Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Texts texts;
-    DatasetItems items = {0};
-    char *tokens = dataset_at(block, block->layout.features), *classes = dataset_at(block, block->layout.names);
-    char class[VOCABULARY_CLASS_BYTES];
     uint32_t counts[DATASET_SPLITS];
     TRY(open_texts(&texts, counts, source, source->folder, err));
-    note_vocabulary(&items, &texts);
+    DatasetItems items = {.vocabulary = texts.characters};
+    vocabulary_note(&items, texts.tokens, true);
     const bool has_users = texts.cut.separator_bytes > 0;
     if (memcmp(counts, block->counts, sizeof counts) != 0 || texts.cut.length != (size_t)block->shape.columns ||
-        (has_users ? texts.user_count : 0) != block->users || items.vocabulary != block->items.vocabulary ||
-        items.feature_bytes != block->items.feature_bytes || items.names_bytes != block->items.names_bytes) {
+        (has_users ? texts.user_count : 0) != block->users || !vocabulary_is_same(&items, &block->items)) {
         free_texts(&texts);
         return dataset_changed(source->folder, err);
     }
-    for (const char *token = texts.tokens; *token; token += strlen(token) + 1) {
-        tokens = stpcpy(tokens, token) + 1;
-        classes = stpcpy(classes, vocabulary_class(class, token)) + 1;
-    }
+    vocabulary_write(block, texts.tokens);
     block->classes = (int)texts.characters;
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         fill(dataset_arrays(block, split), &texts, split);

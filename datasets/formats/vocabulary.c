@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-enum { MOST_LISTED = 10 }; // names in a sentence
+enum { MOST_LISTED = 10, CLASS_BYTES = VOCABULARY_TOKEN_BYTES }; // names in a sentence; bytes of a class
 
 // A token that is too long ends before the letter that no longer fits.
 static const char *as_text(char text[VOCABULARY_TOKEN_BYTES], const char *token, size_t bytes) {
@@ -53,6 +53,13 @@ static int by_count(const void *a, const void *b) {
     return by_bytes(a, b);
 }
 
+static Status number_listed(Vocabulary *vocabulary, bool has_unknown, Error *err) {
+    TRY(categories_number_as(&vocabulary->tokens, vocabulary->list, err));
+    vocabulary->first = has_unknown;
+    vocabulary->size = vocabulary->tokens.count + has_unknown;
+    return STATUS_OK;
+}
+
 Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown, Error *err) {
     const Categories *tokens = &vocabulary->tokens;
     const size_t kept = tokens->used < most ? tokens->used : most;
@@ -66,22 +73,23 @@ Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown
     qsort(all, kept, sizeof *all, by_bytes);
     for (size_t i = 0; i < kept; i++)
         bytes += strlen(all[i].text) + 1;
-    char *names = malloc(bytes), *to = names;
-    for (size_t i = 0; i < kept && names; i++)
+    char *to = vocabulary->list = malloc(bytes);
+    for (size_t i = 0; i < kept && to; i++)
         to = stpcpy(to, all[i].text) + 1;
     free(all);
-    if (!names) return no_memory(vocabulary, err);
+    if (!to) return no_memory(vocabulary, err);
     *to = '\0';
-    const Status status = vocabulary_settle_as(vocabulary, names, has_unknown, err);
-    free(names);
-    return status;
+    return number_listed(vocabulary, has_unknown, err);
 }
 
 Status vocabulary_settle_as(Vocabulary *vocabulary, const char *names, bool has_unknown, Error *err) {
-    TRY(categories_number_as(&vocabulary->tokens, names, err));
-    vocabulary->first = has_unknown;
-    vocabulary->size = vocabulary->tokens.count + has_unknown;
-    return STATUS_OK;
+    const char *end = names;
+    while (*end)
+        end += strlen(end) + 1;
+    vocabulary->list = malloc((size_t)(end - names) + 1);
+    if (!vocabulary->list) return no_memory(vocabulary, err);
+    memcpy(vocabulary->list, names, (size_t)(end - names) + 1);
+    return number_listed(vocabulary, has_unknown, err);
 }
 
 uint32_t vocabulary_number(const Vocabulary *vocabulary, const char *token, size_t bytes) {
@@ -91,36 +99,48 @@ uint32_t vocabulary_number(const Vocabulary *vocabulary, const char *token, size
     return vocabulary->first > 0 ? 0 : VOCABULARY_UNKNOWN;
 }
 
-uint64_t vocabulary_bytes(const Vocabulary *vocabulary) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < vocabulary->tokens.count; i++)
-        bytes += strlen(vocabulary->tokens.names[i]) + 1;
-    return bytes;
-}
-
-void vocabulary_write(char *to, const Vocabulary *vocabulary) {
-    for (uint32_t i = 0; i < vocabulary->tokens.count; i++)
-        to = stpcpy(to, vocabulary->tokens.names[i]) + 1;
-}
-
 void vocabulary_free(Vocabulary *vocabulary) {
     categories_free(&vocabulary->tokens);
     free(vocabulary->counts);
+    free(vocabulary->list);
     *vocabulary = (Vocabulary){0};
 }
 
-const char *vocabulary_class(char class[VOCABULARY_CLASS_BYTES], const char *token) {
+// A character as the name of a class, in `class` or constant: one that a table could not show is spelled.
+static const char *class_of(char class[CLASS_BYTES], const char *token) {
     static const char *const spelled[][2] = {{"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}, {" ", "' '"}};
     for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++)
         if (strcmp(token, spelled[i][0]) == 0) return spelled[i][1];
-    text_cut(class, VOCABULARY_CLASS_BYTES, token);
+    text_cut(class, CLASS_BYTES, token);
     disarm_text(class);
     return class;
 }
 
+void vocabulary_note(DatasetItems *items, const char *tokens, bool are_classes) {
+    char class[CLASS_BYTES];
+    for (const char *token = tokens; *token; token += strlen(token) + 1) {
+        items->feature_bytes += strlen(token) + 1;
+        if (are_classes) items->names_bytes += (uint32_t)strlen(class_of(class, token)) + 1;
+    }
+}
+
+bool vocabulary_is_same(const DatasetItems *a, const DatasetItems *b) {
+    return a->vocabulary == b->vocabulary && a->texts == b->texts && a->feature_bytes == b->feature_bytes &&
+           a->names_bytes == b->names_bytes;
+}
+
+void vocabulary_write(DatasetBlock *block, const char *tokens) {
+    char class[CLASS_BYTES], *to = dataset_at(block, block->layout.features),
+                             *classes = dataset_at(block, block->layout.names);
+    for (const char *token = tokens; *token; token += strlen(token) + 1) {
+        to = stpcpy(to, token) + 1;
+        if (block->items.names_bytes) classes = stpcpy(classes, class_of(class, token)) + 1;
+    }
+}
+
 void unknown_tokens_add(UnknownTokens *unknown, const char *token, uint64_t uses) {
-    char class[VOCABULARY_CLASS_BYTES];
-    const char *name = vocabulary_class(class, token);
+    char class[CLASS_BYTES];
+    const char *name = class_of(class, token);
     unknown->uses += uses;
     if (unknown->tokens++ < MOST_LISTED) text_list(unknown->listed, sizeof unknown->listed, name, strlen(name));
 }

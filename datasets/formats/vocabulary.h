@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "datasets/dataset_block.h"
 #include "datasets/formats/categories.h"
 
-enum { VOCABULARY_TOKEN_BYTES = 64, VOCABULARY_CLASS_BYTES = 66, VOCABULARY_UNKNOWN = UINT32_MAX };
+enum { VOCABULARY_TOKEN_BYTES = 64, VOCABULARY_UNKNOWN = UINT32_MAX };
 
 typedef struct Vocabulary {
     Categories tokens;
@@ -25,6 +26,7 @@ typedef struct Vocabulary {
     uint32_t room;
     uint32_t first; // number of the first token: 1 if 0 is for unknown tokens and for gaps
     uint32_t size;  // numbers, 0 included
+    char *list;     // the tokens in the order of their numbers, as Dataset.feature_names, and an empty one; owned
 } Vocabulary;
 
 // Counts a token; one of more bytes than VOCABULARY_TOKEN_BYTES - 1 is cut.
@@ -39,14 +41,17 @@ Status vocabulary_settle_as(Vocabulary *vocabulary, const char *names, bool has_
 // Returns the number of a token; of an unknown one 0, or VOCABULARY_UNKNOWN if 0 is a token.
 uint32_t vocabulary_number(const Vocabulary *vocabulary, const char *token, size_t bytes);
 
-// Size of the tokens in the order of their numbers, each with its '\0', and the tokens.
-uint64_t vocabulary_bytes(const Vocabulary *vocabulary);
-void vocabulary_write(char *to, const Vocabulary *vocabulary);
-
 void vocabulary_free(Vocabulary *vocabulary);
 
-// Returns a character as the name of a class, in `class` or constant: one that a table could not show is spelled.
-const char *vocabulary_class(char class[VOCABULARY_CLASS_BYTES], const char *token);
+// Sets the sizes of names in items, for a data set with these tokens (Vocabulary.list). are_classes: the labels are
+// tokens that follow.
+void vocabulary_note(DatasetItems *items, const char *tokens, bool are_classes);
+
+// Says whether the tokens of two data sets are equal, as far as their sizes tell.
+bool vocabulary_is_same(const DatasetItems *a, const DatasetItems *b);
+
+// Writes the tokens, and the names of the classes if there are any, as Dataset has them.
+void vocabulary_write(DatasetBlock *block, const char *tokens);
 
 // Tokens of texts that a model's vocabulary lacks.
 typedef struct UnknownTokens {
