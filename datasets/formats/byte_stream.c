@@ -125,14 +125,18 @@ static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t 
     return STATUS_OK;
 }
 
+// The next bytes, at least one; *got is 0 at the end of the file, and of packed data, whose checksum is then verified.
+static Status next_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
+    *got = 0;
+    if (!stream->packed) return read_some(got, stream, bytes, count, err);
+    return stream->ended ? STATUS_OK : inflate_some(got, stream, bytes, count, err);
+}
+
 Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *err) {
     uint8_t *next = bytes;
     while (count > 0) {
-        size_t got = 0;
-        if (!stream->packed)
-            TRY(read_some(&got, stream, next, count, err));
-        else if (!stream->ended)
-            TRY(inflate_some(&got, stream, next, count, err));
+        size_t got;
+        TRY(next_some(&got, stream, next, count, err));
         if (stream->is_part) stream->checksum = crc32_gzip_refl(stream->checksum, next, got);
         stream->offset += got;
         next += got;
@@ -145,11 +149,7 @@ Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *er
 }
 
 Status byte_stream_read_some(size_t *got, void *bytes, ByteStream *stream, size_t count, Error *err) {
-    *got = 0;
-    if (!stream->packed)
-        TRY(read_some(got, stream, bytes, count, err));
-    else if (!stream->ended)
-        TRY(inflate_some(got, stream, bytes, count, err));
+    TRY(next_some(got, stream, bytes, count, err));
     stream->offset += *got;
     return *got > 0 || count == 0 ? STATUS_OK : byte_stream_end(stream, err);
 }
@@ -211,11 +211,8 @@ static Status end_part(const ByteStream *stream, uint64_t consumed, Error *err) 
 
 Status byte_stream_end(ByteStream *stream, Error *err) {
     uint8_t surplus;
-    size_t got = 0;
-    if (!stream->packed)
-        TRY(read_some(&got, stream, &surplus, 1, err));
-    else if (!stream->ended)
-        TRY(inflate_some(&got, stream, &surplus, 1, err)); // reads and verifies the trailer
+    size_t got;
+    TRY(next_some(&got, stream, &surplus, 1, err));
     if (got > 0)
         return fail(err, STATUS_DATA, "%s: has too many%s bytes, from byte %" PRIu64 " on", stream->path,
                     stream->packed ? " unpacked" : "", stream->offset);

@@ -68,16 +68,15 @@ static void collect(Remaining *remaining, const uint8_t *chosen, const uint16_t 
 
 Status remaining_init(Remaining *remaining, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples,
                       int classes, Error *err) {
-    uint8_t *chosen = calloc(samples, 1);
-    *remaining = (Remaining){.numbers = malloc(samples * sizeof *remaining->numbers), .spec = *spec};
-    if (labels) remaining->labels = malloc(samples * sizeof *labels);
-    if (spec->owners) remaining->owners = malloc(samples * sizeof *spec->owners);
-    const bool has_memory =
-        chosen && remaining->numbers && (!labels || remaining->labels) && (!spec->owners || remaining->owners);
-    Status status = has_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for the numbers of %u samples", samples);
-    if (status == STATUS_OK) status = draw_all(chosen, spec, labels, samples, classes, err);
+    *remaining = (Remaining){.spec = *spec};
+    uint8_t *chosen = own(&remaining->owned, samples, sizeof *chosen);
+    remaining->numbers = own(&remaining->owned, samples, sizeof *remaining->numbers);
+    remaining->labels = own(&remaining->owned, labels ? samples : 0, sizeof *labels);
+    remaining->owners = own(&remaining->owned, spec->owners ? samples : 0, sizeof *spec->owners);
+    Status status = remaining->owned.lacks_memory
+                        ? fail(err, STATUS_OS, "no memory for the numbers of %u samples", samples)
+                        : draw_all(chosen, spec, labels, samples, classes, err);
     if (status == STATUS_OK) collect(remaining, chosen, labels, spec, samples);
-    free(chosen);
     if (status == STATUS_OK && (remaining->samples == 0 || remaining->validation == 0))
         status = fail(err, STATUS_USAGE, "--validation %g of %u samples leaves none for %s; give another share",
                       spec->validation, samples, remaining->samples == 0 ? "the clients" : "the validation set");
@@ -91,7 +90,5 @@ Status remaining_init(Remaining *remaining, const PartitionSpec *spec, const uin
 }
 
 void remaining_free(Remaining *remaining) {
-    free(remaining->numbers);
-    free(remaining->labels);
-    free(remaining->owners);
+    owned_free(&remaining->owned);
 }

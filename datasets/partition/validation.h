@@ -4,16 +4,18 @@
 #ifndef SOUNDER_DATASETS_PARTITION_VALIDATION_H
 #define SOUNDER_DATASETS_PARTITION_VALIDATION_H
 
+#include "base/owned.h"
 #include "datasets/partition.h"
 
 // The samples that remain for the clients, numbered again from 0, for a partitioner to assign.
 typedef struct Remaining {
-    uint32_t *numbers; // owned (all samples): of the remaining ones, then of the validation set, each in rising order
-    uint16_t *labels;  // owned (samples); NULL with targets
-    uint32_t *owners;  // owned (samples); NULL: samples have no owners
+    uint32_t *numbers; // (all samples): of the remaining ones, then of the validation set, each in rising order
+    uint16_t *labels;  // (samples); NULL with targets
+    uint32_t *owners;  // (samples); NULL: samples have no owners
     uint32_t samples, validation;
     double share;       // the caller's --validation
     PartitionSpec spec; // the caller's with these owners and numbers, and without a validation set
+    Owned owned;
 } Remaining;
 
 static inline bool has_validation(const PartitionSpec *spec) {
