@@ -93,7 +93,8 @@ bool settings_full(char *text, size_t bytes, const char *data) {
 
 Status settings_parse(Form *settings, const char *text, Error *err) {
     char all[FORM_TEXT_BYTES];
-    snprintf(all, sizeof all, "%s %s", row.name, text);
+    if (snprintf(all, sizeof all, "%s %s", row.name, text) >= FORM_TEXT_BYTES)
+        return fail(err, STATUS_USAGE, "--data: settings of more than %d bytes", FORM_TEXT_BYTES - 1);
     return form_parse(settings, all, &settings_table, err);
 }
 
