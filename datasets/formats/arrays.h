@@ -1,5 +1,6 @@
 // Part of format.h: NumPy's arrays that together are a data set, within arrays.c (finds them), arrays_check.c (compares
-// them), arrays_read.c (reads their values) and arrays_validation.c (adds those of a validation set).
+// them) and arrays_read.c (reads their values). A data set has two splits, so that the samples of a validation set
+// become the last ones of the training split (Dataset.validation_count), which no client gets (partition/validation.h).
 #ifndef SOUNDER_DATASETS_FORMATS_ARRAYS_H
 #define SOUNDER_DATASETS_FORMATS_ARRAYS_H
 
@@ -75,28 +76,6 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err);
 
 // Finds the users of the training samples, and moves the tests of a single set to the second count.
 Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err);
-
-// Checks the samples of an array and stores their shape and type in the source.
-Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err);
-
-// Checks an array of one number or one-hot row per sample: labels, targets or clients.
-Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err);
-
-// DATA if two arrays differ in what they must have in common: `test` is named, and compared with `train`.
-Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err);
-
-// arrays_check_pair of labels, whose kinds it compares.
-Status arrays_check_labels(const Arrays *arrays, ArrayRole train, ArrayRole test, Error *err);
-
-// pixels: (samples of the array), for samples as in the block.
-Status arrays_read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err);
-
-// labels: (samples of the array), uint16 classes or float32 targets.
-Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err);
-
-// x_validation and y_validation, if there are such arrays: they follow the training samples, whose count includes them.
-Status arrays_add_validation(DatasetSource *source, const Arrays *arrays, Error *err);
-Status arrays_read_validation(DatasetBlock *block, const Arrays *arrays, Error *err);
 
 Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 

@@ -12,7 +12,7 @@ static const char *shape_text(char text[96], const NpyHeader *header) {
     return text;
 }
 
-Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err) {
+static Status check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err) {
     const NpyHeader *x = &arrays->headers[role];
     const char *said = arrays->said[role];
     char text[96];
@@ -31,8 +31,8 @@ Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRo
     return dataset_take_shape(source, 1, x->rank == 3 ? of[0] : 1, x->rank == 3 ? of[1] : of[0], said, err);
 }
 
-// Checks an array of one number per sample: targets or clients.
-Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
+// Checks an array of one number or one-hot row per sample: labels, targets or clients.
+static Status check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
     const NpyHeader *column = &arrays->headers[role], *x = &arrays->headers[samples];
     char text[96];
     const bool is_label = role == Y_TRAIN || role == Y_TEST || role == Y_VALIDATION;
@@ -45,7 +45,8 @@ Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole sampl
                 is_label ? ", or a row of zeros and ones, stored row by row" : "");
 }
 
-Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
+// DATA if two arrays differ in what they must have in common: `test` is named, and compared with `train`.
+static Status check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
     if (!differ) return STATUS_OK;
     char train_text[96], test_text[96];
     return fail(err, STATUS_DATA, "%s: of type %s and shape (%s), and the training set's of type %s and shape (%s)",
@@ -72,42 +73,69 @@ static Status check_normalisation(const DatasetSource *source, const Arrays *arr
                 arrays->place, means, stds, channels, are_numbers ? ", or for each feature" : "");
 }
 
-static Status check_sample_pair(DatasetSource *source, const Arrays *arrays, Error *err) {
-    DatasetSource test = *source;
-    if (arrays->labels_alone) {
-        source->shape = (Shape){1, 1, 1};
-        source->items.pixel_bytes = 0;
-        for (ArrayRole role = Y_TRAIN; role <= Y_TEST; role += Y_TEST - Y_TRAIN)
-            if (arrays->headers[role].count < 1 || arrays->headers[role].count > INT32_MAX)
-                return fail(err, STATUS_DATA, "%s: %" PRIu64 " labels; give one for each sample", arrays->said[role],
-                            arrays->headers[role].count);
-        return STATUS_OK;
+static Status check_training(DatasetSource *source, const Arrays *arrays, Error *err) {
+    if (!arrays->labels_alone) {
+        TRY(check_samples(source, arrays, X_TRAIN, err));
+        return check_column(arrays, Y_TRAIN, X_TRAIN, err);
     }
-    TRY(arrays_check_samples(source, arrays, X_TRAIN, err));
-    if (arrays->is_single) return STATUS_OK;
-    TRY(arrays_check_samples(&test, arrays, X_TEST, err));
-    const bool differ = memcmp(&source->shape, &test.shape, sizeof test.shape) != 0 ||
-                        source->items.pixel_bytes != test.items.pixel_bytes;
-    return arrays_check_pair(arrays, X_TRAIN, X_TEST, differ, err);
+    source->shape = (Shape){1, 1, 1};
+    source->items.pixel_bytes = 0;
+    for (ArrayRole role = Y_TRAIN; role <= Y_TEST; role += Y_TEST - Y_TRAIN)
+        if (arrays->headers[role].count < 1 || arrays->headers[role].count > INT32_MAX)
+            return fail(err, STATUS_DATA, "%s: %" PRIu64 " labels; give one for each sample", arrays->said[role],
+                        arrays->headers[role].count);
+    return check_column(arrays, Y_TRAIN, Y_TRAIN, err);
 }
 
-Status arrays_check_labels(const Arrays *arrays, ArrayRole train, ArrayRole test, Error *err) {
-    const NpyHeader *trains = &arrays->headers[train], *tests = &arrays->headers[test];
-    const bool differ = array_has_targets(trains) != array_has_targets(tests) ||
-                        array_is_one_hot(trains) != array_is_one_hot(tests) ||
-                        (array_is_one_hot(trains) && trains->extent[1] != tests->extent[1]);
-    return arrays_check_pair(arrays, train, test, differ, err);
+// Checks the arrays of another split against those of the training samples. x: Y_TEST for labels alone.
+static Status check_like_training(const DatasetSource *source, const Arrays *arrays, ArrayRole x, ArrayRole y,
+                                  Error *err) {
+    const NpyHeader *trains = &arrays->headers[Y_TRAIN], *tests = &arrays->headers[y];
+    DatasetSource other = *source;
+    if (x != y) TRY(check_samples(&other, arrays, x, err));
+    TRY(check_pair(arrays, X_TRAIN, x,
+                   memcmp(&source->shape, &other.shape, sizeof other.shape) != 0 ||
+                       source->items.pixel_bytes != other.items.pixel_bytes,
+                   err));
+    TRY(check_column(arrays, y, x, err));
+    return check_pair(arrays, Y_TRAIN, y,
+                      array_has_targets(trains) != array_has_targets(tests) ||
+                          array_is_one_hot(trains) != array_is_one_hot(tests) ||
+                          (array_is_one_hot(trains) && trains->extent[1] != tests->extent[1]),
+                      err);
+}
+
+static Status add_validation(DatasetSource *source, const Arrays *arrays, Error *err) {
+    if (!arrays->found[X_VALIDATION] && !arrays->found[Y_VALIDATION]) return STATUS_OK;
+    if (arrays->labels_alone)
+        return fail(err, STATUS_DATA,
+                    "%s: a validation set, but only labels of the others; leave it out, or give x_train "
+                    "and x_test, too",
+                    arrays->place);
+    if (arrays->found[X_VALIDATION] != arrays->found[Y_VALIDATION])
+        return fail(err, STATUS_DATA, "%s: only one of x_validation and y_validation; give both, or leave both out",
+                    arrays->place);
+    if (arrays->is_single)
+        return fail(err, STATUS_USAGE,
+                    "%s: a validation set, but no test set; save x_test and y_test, too, and leave out test-fraction",
+                    arrays->place);
+    TRY(check_like_training(source, arrays, X_VALIDATION, Y_VALIDATION, err));
+    const uint64_t all = source->counts[DATASET_TRAIN] + arrays->headers[X_VALIDATION].extent[0];
+    if (all > INT32_MAX)
+        return fail(err, STATUS_DATA, "%s: %" PRIu64 " training and validation samples; give at most %d", arrays->place,
+                    all, INT32_MAX);
+    source->validation_count = (uint32_t)arrays->headers[X_VALIDATION].extent[0];
+    source->counts[DATASET_TRAIN] = (uint32_t)all;
+    return STATUS_OK;
 }
 
 Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     const NpyHeader *headers = arrays->headers;
     const ArrayRole train = arrays->labels_alone ? Y_TRAIN : X_TRAIN, test = arrays->labels_alone ? Y_TEST : X_TEST;
-    TRY(check_sample_pair(source, arrays, err));
-    TRY(arrays_check_column(arrays, Y_TRAIN, train, err));
-    if (!arrays->is_single) TRY(arrays_check_column(arrays, Y_TEST, test, err));
-    if (!arrays->is_single) TRY(arrays_check_labels(arrays, Y_TRAIN, Y_TEST, err));
-    if (arrays->found[CLIENT_TRAIN]) TRY(arrays_check_column(arrays, CLIENT_TRAIN, train, err));
-    if (arrays->found[CLIENT_TEST]) TRY(arrays_check_column(arrays, CLIENT_TEST, test, err));
+    TRY(check_training(source, arrays, err));
+    if (!arrays->is_single) TRY(check_like_training(source, arrays, test, Y_TEST, err));
+    if (arrays->found[CLIENT_TRAIN]) TRY(check_column(arrays, CLIENT_TRAIN, train, err));
+    if (arrays->found[CLIENT_TEST]) TRY(check_column(arrays, CLIENT_TEST, test, err));
     if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
         return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
                     arrays->place);
@@ -119,6 +147,6 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     source->counts[DATASET_TEST] = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
     const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);
     source->items.label_bytes = columns > 0 ? (uint32_t)(columns * sizeof(float)) : sizeof(uint16_t);
-    TRY(arrays_add_validation(source, arrays, err));
+    TRY(add_validation(source, arrays, err));
     return check_normalisation(source, arrays, err);
 }

@@ -171,13 +171,15 @@ static Status move_channels(uint8_t *pixels, uint64_t samples, Shape shape, size
     return STATUS_OK;
 }
 
-Status arrays_read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
+// pixels: (samples of the array), for samples as in the block.
+static Status read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
     TRY(read_array(pixels, arrays, role, 0, NULL, err));
     if (!arrays->are_last || block->shape.channels == 1) return STATUS_OK;
     return move_channels(pixels, arrays->headers[role].extent[0], block->shape, block->items.pixel_bytes, err);
 }
 
-Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
+// labels: (samples of the array), uint16 classes or float32 targets.
+static Status read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
     const uint64_t count = arrays->headers[role].extent[0];
     if (dataset_has_targets(&block->items)) TRY(read_array(labels, arrays, role, 0, NULL, err));
     if (dataset_has_rows(&block->items)) return check_bits(labels, arrays, role, err);
@@ -202,6 +204,18 @@ static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err)
     return STATUS_OK;
 }
 
+// No user owns a sample of the validation set: a partition never asks for the owner.
+static Status read_validation(DatasetBlock *block, const Arrays *arrays, Error *err) {
+    const DatasetArrays to = dataset_arrays(block, DATASET_TRAIN);
+    const size_t first = to.count - block->validation_count;
+    const size_t sample_bytes = shape_size(block->shape) * block->items.pixel_bytes;
+    if (block->validation_count == 0) return STATUS_OK;
+    TRY(read_samples((uint8_t *)to.samples + first * sample_bytes, block, arrays, X_VALIDATION, err));
+    TRY(read_targets((uint8_t *)to.labels + first * block->items.label_bytes, block, arrays, Y_VALIDATION, err));
+    if (to.owners) memset(to.owners + first, 0, block->validation_count * sizeof *to.owners);
+    return STATUS_OK;
+}
+
 // A single set --------------------------------------------------------------------------------------------------------
 
 // Copies items (count, bytes each) to the training or the test samples.
@@ -218,9 +232,9 @@ static Status part_single(DatasetBlock *block, uint8_t *items, const uint8_t *is
                           Error *err) {
     const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
     const size_t count = (size_t)train.count + test.count, sample = shape_size(block->shape) * block->items.pixel_bytes;
-    TRY(arrays_read_samples(items, block, arrays, X_TRAIN, err));
+    TRY(read_samples(items, block, arrays, X_TRAIN, err));
     part_out(train.samples, test.samples, items, count, sample, is_test);
-    TRY(arrays_read_targets(items, block, arrays, Y_TRAIN, err));
+    TRY(read_targets(items, block, arrays, Y_TRAIN, err));
     part_out(train.labels, test.labels, items, count, block->items.label_bytes, is_test);
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     TRY(read_array(items, arrays, CLIENT_TRAIN, block->users - 1, "clients", err));
@@ -288,10 +302,10 @@ static Status read_both(DatasetBlock *block, const DatasetSource *source, const 
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
         const DatasetArrays to = dataset_arrays(block, split);
         if (!arrays->labels_alone && !(source->items.outside & 1u << split))
-            TRY(arrays_read_samples(to.samples, block, arrays, x[split], err));
-        TRY(arrays_read_targets(to.labels, block, arrays, y[split], err));
+            TRY(read_samples(to.samples, block, arrays, x[split], err));
+        TRY(read_targets(to.labels, block, arrays, y[split], err));
     }
-    TRY(arrays_read_validation(block, arrays, err));
+    TRY(read_validation(block, arrays, err));
     return read_owners(block, arrays, err);
 }
 
