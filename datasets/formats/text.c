@@ -19,7 +19,6 @@
 #include "datasets/settings.h"
 
 enum { USUAL_LENGTH = 80, GREATEST_LENGTH = 65535, MOST_SECTIONS = 1 << 24, BYTES = 256, SPELLED_BYTES = 5 };
-static const uint32_t NOBODY = UINT32_MAX;
 static const uint16_t UNKNOWN = UINT16_MAX;
 
 // How texts are cut into samples.
@@ -37,9 +36,8 @@ typedef struct Text {
 
 typedef struct Texts {
     Cut cut;
-    Text of[2];      // train, test
-    uint32_t *users; // client of each section of train.txt, or NOBODY; owned
-    uint32_t user_count, sections[2];
+    Text of[DATASET_SPLITS];
+    uint32_t sections[DATASET_SPLITS], users[DATASET_SPLITS]; // users: sections that have samples
     const char *tokens; // the vocabulary, as Dataset.feature_names, and an empty one at the end: own, or the model's
     char own[BYTES * SPELLED_BYTES + 1];
     uint16_t number[BYTES]; // of each byte, or UNKNOWN
@@ -138,31 +136,21 @@ static uint64_t samples_in(const Section *section, const Cut *cut) {
     return section->count > cut->length ? (section->count - cut->length - 1) / cut->step + 1 : 0;
 }
 
-static uint64_t count_samples(uint32_t *sections, const Text *text, const Cut *cut) {
-    uint64_t samples = 0;
-    *sections = 0;
-    for (const uint8_t *rest = text->bytes; rest && *sections < MOST_SECTIONS; ++*sections) {
-        const Section section = next_section(&rest, text, cut);
-        samples += samples_in(&section, cut);
+static uint64_t count_samples(Texts *texts, DatasetSplitKind split) {
+    uint64_t all = 0;
+    for (const uint8_t *rest = texts->of[split].bytes; rest && texts->sections[split] < MOST_SECTIONS;) {
+        const Section section = next_section(&rest, &texts->of[split], &texts->cut);
+        const uint64_t samples = samples_in(&section, &texts->cut);
+        all += samples;
+        texts->users[split] += samples > 0;
+        texts->sections[split]++;
     }
-    return samples;
-}
-
-static Status number_users(Texts *texts, Error *err) {
-    const uint8_t *rest = texts->of[0].bytes;
-    texts->users = malloc(texts->sections[0] * sizeof *texts->users);
-    if (!texts->users) return fail(err, STATUS_OS, "no memory for %u sections", texts->sections[0]);
-    for (uint32_t s = 0; s < texts->sections[0]; s++) {
-        const Section section = next_section(&rest, &texts->of[0], &texts->cut);
-        texts->users[s] = samples_in(&section, &texts->cut) > 0 ? texts->user_count++ : NOBODY;
-    }
-    return STATUS_OK;
+    return all;
 }
 
 static void free_texts(Texts *texts) {
-    for (int i = 0; i < 2; i++)
-        free(texts->of[i].bytes);
-    free(texts->users);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        free(texts->of[split].bytes);
 }
 
 // The vocabulary ------------------------------------------------------------------------------------------------------
@@ -210,25 +198,29 @@ static Status make_vocabulary(Texts *texts, const DatasetModel *model, const cha
     return unknown_tokens_refuse(&unknown, place, err);
 }
 
-// Reads both files, cut as the settings say. counts: numbers of samples of train.txt and test.txt.
-static Status open_texts(Texts *texts, uint32_t counts[DATASET_SPLITS], const DatasetSource *source, const char *place,
-                         Error *err) {
+// Reads both files, cut as the settings say, and sets what the source says of them. Nothing to free on failure.
+static Status open_texts(Texts *texts, DatasetSource *source, const char *place, Error *err) {
     static const char *const names[] = {"train.txt", "test.txt"};
-    *texts = (Texts){.user_count = 0};
+    *texts = (Texts){.characters = 0};
     Status status = read_cut(&texts->cut, place, err);
     if (source->settings.given[SETTING_LENGTH]) texts->cut.length = (size_t)source->settings.number[SETTING_LENGTH];
-    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
-        TRY_GOTO(fail, read_whole(&texts->of[i], place, names[i], err));
-        const uint64_t count = count_samples(&texts->sections[i], &texts->of[i], &texts->cut);
-        if (count < 1 || count > INT32_MAX || texts->sections[i] == MOST_SECTIONS)
-            status =
-                fail(err, STATUS_DATA,
-                     "%s: %zu bytes make %llu samples of %zu characters and one that follows; from 1 to %d are read",
-                     texts->of[i].path, texts->of[i].count, (unsigned long long)count, texts->cut.length, INT32_MAX);
-        counts[i] = (uint32_t)count;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS && status == STATUS_OK; split++) {
+        TRY_GOTO(fail, read_whole(&texts->of[split], place, names[split], err));
+        const uint64_t count = count_samples(texts, split);
+        if (count < 1 || count > INT32_MAX || texts->sections[split] == MOST_SECTIONS)
+            status = fail(
+                err, STATUS_DATA,
+                "%s: %zu bytes make %llu samples of %zu characters and one that follows; from 1 to %d are read",
+                texts->of[split].path, texts->of[split].count, (unsigned long long)count, texts->cut.length, INT32_MAX);
+        source->counts[split] = (uint32_t)count;
     }
-    if (status == STATUS_OK) status = number_users(texts, err);
+    source->items = DATASET_IMAGES;
+    if (texts->cut.separator_bytes) source->users = texts->users[DATASET_TRAIN];
+    if (texts->cut.separator_bytes) source->items.owner_bytes = sizeof(uint32_t);
     if (status == STATUS_OK) status = make_vocabulary(texts, source->model, place, err);
+    source->items.vocabulary = texts->characters;
+    if (status == STATUS_OK) vocabulary_note(&source->items, texts->tokens, true);
+    if (status == STATUS_OK) status = dataset_take_shape(source, 1, 1, texts->cut.length, texts->of[0].path, err);
     if (status == STATUS_OK) return status;
 fail:
     free_texts(texts);
@@ -238,36 +230,29 @@ fail:
 static Status text_find(DatasetSource *source, const char *place, Error *err) {
     Texts texts;
     char path[DATASET_PATH_BYTES];
-    source->items = DATASET_IMAGES;
-    TRY(open_texts(&texts, source->counts, source, place, err));
-    source->items.vocabulary = texts.characters;
-    vocabulary_note(&source->items, texts.tokens, true);
-    if (texts.cut.separator_bytes) {
-        source->users = texts.user_count;
-        source->items.owner_bytes = sizeof(uint32_t);
-    }
-    Status status = dataset_take_shape(source, 1, 1, texts.cut.length, texts.of[0].path, err);
-    for (int i = 0; i < 2 && status == STATUS_OK; i++)
-        status = dataset_note_file(source, texts.of[i].path, err);
-    if (status == STATUS_OK && dataset_has_file(place, "text.json") &&
-        snprintf(path, sizeof path, "%s/text.json", place) < DATASET_PATH_BYTES)
-        status = dataset_note_file(source, path, err);
+    TRY(open_texts(&texts, source, place, err));
     free_texts(&texts);
-    return status;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        TRY(dataset_note_file(source, texts.of[split].path, err));
+    if (!dataset_has_file(place, "text.json")) return STATUS_OK;
+    TRY(dataset_path(path, place, "text.json", err));
+    return dataset_note_file(source, path, err);
 }
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
+// If both files have as many sections, section s of test.txt belongs to the client of section s of train.txt.
 static void fill(DatasetArrays to, const Texts *texts, DatasetSplitKind split) {
-    uint8_t *sample = to.samples;
-    const Text *text = &texts->of[split];
+    const Text *text = &texts->of[split], *train = &texts->of[DATASET_TRAIN];
     const Cut *cut = &texts->cut;
-    const bool same_sections = texts->sections[0] == texts->sections[1];
-    const uint8_t *rest = text->bytes;
-    for (uint32_t s = 0; rest; s++) {
+    const bool has_owners = texts->sections[DATASET_TRAIN] == texts->sections[split];
+    const uint8_t *rest = text->bytes, *train_rest = train->bytes;
+    uint8_t *sample = to.samples;
+    for (uint32_t users = 0; rest;) {
         const Section section = next_section(&rest, text, cut);
+        const Section trains = has_owners ? next_section(&train_rest, train, cut) : (Section){NULL, 0};
         const uint64_t count = samples_in(&section, cut);
-        const uint32_t owner = split == DATASET_TRAIN || same_sections ? texts->users[s] : NOBODY;
+        const uint32_t owner = samples_in(&trains, cut) > 0 ? users++ : UINT32_MAX;
         for (uint64_t i = 0; i < count; i++) {
             const uint8_t *from = section.begin + i * cut->step;
             for (size_t c = 0; c < cut->length; c++)
@@ -280,23 +265,18 @@ static void fill(DatasetArrays to, const Texts *texts, DatasetSplitKind split) {
 
 static Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Texts texts;
-    uint32_t counts[DATASET_SPLITS];
-    TRY(open_texts(&texts, counts, source, source->folder, err));
-    DatasetItems items = {.vocabulary = texts.characters};
-    vocabulary_note(&items, texts.tokens, true);
-    const bool has_users = texts.cut.separator_bytes > 0;
-    if (memcmp(counts, block->counts, sizeof counts) != 0 || texts.cut.length != (size_t)block->shape.columns ||
-        (has_users ? texts.user_count : 0) != block->users || !vocabulary_is_same(&items, &block->items)) {
-        free_texts(&texts);
-        return dataset_changed(source->folder, err);
-    }
-    vocabulary_write(block, texts.tokens);
-    block->classes = (int)texts.characters;
-    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+    DatasetSource again = *source;
+    TRY(open_texts(&texts, &again, source->folder, err));
+    const bool is_same = memcmp(again.counts, block->counts, sizeof again.counts) == 0 &&
+                         again.shape.columns == block->shape.columns && again.users == block->users &&
+                         vocabulary_is_same(&again.items, &block->items);
+    if (is_same) vocabulary_write(block, texts.tokens);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS && is_same; split++)
         fill(dataset_arrays(block, split), &texts, split);
+    block->classes = (int)texts.characters;
     block->scale[0] = 1; // indices of characters enter a net unchanged
     free_texts(&texts);
-    return STATUS_OK;
+    return is_same ? STATUS_OK : dataset_changed(source->folder, err);
 }
 
 // The row is easier to read on few lines.
