@@ -84,11 +84,9 @@ Status dataset_unknown(const char *place, Error *err) {
     char lone[DATASET_PATH_BYTES];
     if (lone_set_in(lone, place))
         return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, lone);
-    for (uint32_t i = 0; i < dataset_format_count; i++) {
-        size_t used = strlen(looked_for);
-        snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i]->files,
+    for (uint32_t i = 0; i < dataset_format_count; i++)
+        text_add(looked_for, sizeof looked_for, "%s%s (%s)", i ? ", " : "", dataset_formats[i]->files,
                  dataset_formats[i]->name);
-    }
     return fail(err, STATUS_NOINPUT, "%s: no file %s in this folder; `sounder help data` says what belongs there",
                 place, looked_for);
 }
@@ -147,10 +145,8 @@ const size_t dataset_name_count = sizeof dataset_names / sizeof *dataset_names;
 // A name of dataset_names is known but not installed; any other name is mistyped, or a folder that is missing.
 static Status not_found(const DatasetPlaces *places, const char *name, Error *err) {
     char looked_in[ERROR_MESSAGE_BYTES] = "this folder";
-    for (int i = 0; i < places->count; i++) {
-        size_t used = strlen(looked_in);
-        snprintf(looked_in + used, sizeof looked_in - used, ", %s/%.200s", places->folder[i], name);
-    }
+    for (int i = 0; i < places->count; i++)
+        text_add(looked_in, sizeof looked_in, ", %s/%.200s", places->folder[i], name);
     if (synthetic_is_named(name))
         return fail(err, STATUS_USAGE, "--data: %s: has no settings, which are for files of your own; leave them out",
                     name);

@@ -2,13 +2,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "datasets/formats/arrays.h"
 
 static const char *shape_text(char text[96], const NpyHeader *header) {
-    size_t used = 0;
+    strcpy(text, header->rank == 0 ? "a single number" : "");
     for (int d = 0; d < header->rank; d++)
-        used += (size_t)snprintf(text + used, 96 - used, "%s%" PRIu64, d ? ", " : "", header->extent[d]);
-    if (header->rank == 0) strcpy(text, "a single number");
+        text_add(text, 96, "%s%" PRIu64, d ? ", " : "", header->extent[d]);
     return text;
 }
 
