@@ -1,4 +1,4 @@
-// One rank of a group by MPI: test_group_mpi.sh starts it under mpirun with the name of what to do.
+// One rank of groups by MPI: test_group_mpi.sh starts it under mpirun with the names of what to do.
 #include "group_everything.h"
 #include "group_exchanges.h"
 #include "tests/no_memory.h"
@@ -70,6 +70,22 @@ static void die(Group *group, const void *context) {
     printf("the barrier was passed\n");
 }
 
+static const GroupConfig by_mpi = {.init = "mpi://", .rank = -1, .size = -1, .timeout_seconds = 60};
+
+static Status begin_and_finish(void *context, Error *err) {
+    (void)context;
+    Group *group;
+    TRY(group_init(&group, &by_mpi, err));
+    return group_finish(group, err);
+}
+
+static void run_out_of_memory(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    no_memory_sweep("a group by MPI", begin_and_finish, NULL);
+    require_ok(group_finish(group, &err));
+}
+
 static const struct Scenario {
     const char *name;
     RankFunction *function;
@@ -86,31 +102,41 @@ static const struct Scenario {
     {"misfit-message", misfit_message},
     {"late", late},
     {"die", die},
+    {"no-memory", run_out_of_memory},
 };
+
+static void play(const char *name) {
+    Error err = {.message = ""};
+    Group *group;
+    require_ok(group_init(&group, &by_mpi, &err));
+    size_t i = 0;
+    while (i < sizeof scenarios / sizeof *scenarios && strcmp(scenarios[i].name, name) != 0)
+        i++;
+    require(i < sizeof scenarios / sizeof *scenarios);
+    scenarios[i].function(group, &uneven);
+    printf("done\n");
+}
 
 int main(int argc, char **argv) {
     Error err = {.message = ""};
-    Group *group;
+    Group *whole = NULL; // of several scenarios: it starts MPI, which a process can do once, and ends it
     alarm(100);
-    GroupConfig config = {.init = "mpi://", .rank = -1, .size = -1, .timeout_seconds = 60};
-    // "no-memory N": the N-th allocation fails.
-    if (argc == 3) no_memory.until_failure = strtol(argv[2], NULL, 10);
-    Status status = group_init(&group, &config, &err);
-    if (argc == 3) {
-        require(no_memory.held == 0 || status == STATUS_OK);
-        printf("%s: %s\n", status_name(status), err.message);
-        return 0;
-    }
+    require(argc > 1);
+    const bool fails = strcmp(argv[1], "no-memory-once") == 0;
+    if (fails) no_memory.until_failure = 2; // the first allocation after MPI has started
+    const Status status = argc > 2 || fails ? group_init(&whole, &by_mpi, &err) : STATUS_OK;
     if (status == STATUS_UNAVAILABLE) {
         fprintf(stderr, "%s\n", err.message);
         return 77;
     }
-    require(status == STATUS_OK && argc == 2);
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
-        if (strcmp(scenarios[i].name, argv[1]) == 0) {
-            scenarios[i].function(group, &uneven);
-            printf("done\n");
-            return 0;
-        }
-    return 64;
+    if (fails) {
+        require(no_memory.held == 0 && status == STATUS_OS);
+        printf("OS: %s\n", err.message);
+        return 0;
+    }
+    require(status == STATUS_OK);
+    for (int i = 1; i < argc; i++)
+        play(argv[i]);
+    require_ok(group_finish(whole, &err));
+    return 0;
 }
