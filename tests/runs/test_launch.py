@@ -282,6 +282,8 @@ class Launch(LaunchTest):
             self.assertEqual(file.read(), "b\n")
         _, err = self.launch("-n", "1", "--log-dir", "/proc/nowhere", "true", code=73)
         self.assertIn("--log-dir /proc/nowhere: cannot be made", err)
+        _, err = self.launch("-n", "1", "--log-dir", self.path("logs"), "--rdzv-id", "a/b", "true", code=64)
+        self.assertIn("--rdzv-id a/b: names the folder of the log files, too; give it without /", err)
 
     def check_handed_on(self, number):
         name = signal.Signals(number).name[3:]

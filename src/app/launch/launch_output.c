@@ -141,6 +141,9 @@ void rank_stream_close(RankStream *stream) {
 
 Status launch_logs_create(char *path, const char *parent, const char *run_id, Error *err) {
     const char *temporary = getenv("TMPDIR");
+    if (strchr(run_id, '/'))
+        return fail(err, STATUS_USAGE, "--rdzv-id %.60s: names the folder of the log files, too; give it without /",
+                    run_id);
     if (!parent[0]) parent = temporary && temporary[0] ? temporary : "/tmp";
     int length = snprintf(path, LAUNCH_FOLDER_BYTES, "%s/%s_XXXXXX", parent, run_id);
     if (length >= LAUNCH_FOLDER_BYTES)

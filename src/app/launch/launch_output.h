@@ -80,7 +80,7 @@ void rank_stream_close(RankStream *stream);
 enum { LAUNCH_FOLDER_BYTES = FOLDER_PATH_BYTES - 128 }; // leaves room for the names below it
 
 // Creates a folder for this run below `parent`, which is created as well ("": $TMPDIR or /tmp), and writes its name to
-// path (LAUNCH_FOLDER_BYTES). CANTCREATE names the folder.
+// path (LAUNCH_FOLDER_BYTES). CANTCREATE names the folder; USAGE for a run id that is no name of a folder.
 Status launch_logs_create(char *path, const char *parent, const char *run_id, Error *err);
 
 // Opens the log file of one stream ("stdout") of a rank, for writing and close-on-exec; the caller owns *fd.
