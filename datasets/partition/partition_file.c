@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "datasets/partition/partitioner.h"
@@ -27,11 +26,7 @@ Status partition_file_write(const char *path, const Partition *partition, uint32
             fprintf(file, i ? " %u" : "%u", indices[i]);
         fputc('\n', file);
     }
-    const bool good = !ferror(file) && fflush(file) == 0;
-    if (fclose(file) == 0 && good) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_IO, "%.500s: cannot be written", path);
-    unlink(path);
-    return status;
+    return file_close(file, path, err);
 }
 
 // A file that is being read, line by line.

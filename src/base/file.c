@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,16 @@ Status regular_file_open(FILE **file, const char *path, Error *err) {
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (*file = fdopen(fd, "r"))) return STATUS_OK;
     close(fd);
     return fail(err, STATUS_NOINPUT, "%.500s is no regular file; save what it gives in one, and name that", path);
+}
+
+Status file_close(FILE *file, const char *path, Error *err) {
+    struct stat about;
+    const bool is_regular = fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode);
+    const bool failed = fflush(file) != 0 || ferror(file);
+    if (fclose(file) == 0 && !failed) return STATUS_OK;
+    const Status status = fail_errno(err, STATUS_IO, "%.500s cannot be written", path);
+    if (is_regular) unlink(path);
+    return status;
 }
 
 size_t file_write_all(int fd, const void *bytes, size_t count) {

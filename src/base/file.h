@@ -12,6 +12,10 @@
 // end, and its contents can be read only once.
 Status regular_file_open(FILE **file, const char *path, Error *err);
 
+// Closes a file that was written from its beginning. Unless all of it could be written, removes it, if it is a regular
+// file (/dev/full stays), and fails with IO, the path and the reason.
+Status file_close(FILE *file, const char *path, Error *err);
+
 // Writes all bytes, also if write(2) is interrupted or writes a part. Returns the number of bytes written: `count`, or
 // fewer with errno.
 size_t file_write_all(int fd, const void *bytes, size_t count);

@@ -47,14 +47,9 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
 Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err) {
     FILE *file = fopen(path, "we");
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
-    bool written = true;
     for (size_t i = 0; i < part_count; i++)
-        written &= fwrite(parts[i].bytes, 1, parts[i].count, file) == parts[i].count;
-    written &= fclose(file) == 0;
-    if (written) return STATUS_OK;
-    const Status status = fail_errno(err, STATUS_IO, "%.500s cannot be written", path);
-    unlink(path);
-    return status;
+        fwrite(parts[i].bytes, 1, parts[i].count, file);
+    return file_close(file, path, err);
 }
 
 Status file_append(int fd, const char *path, const char *what, const void *bytes, size_t count, Error *err) {

@@ -29,8 +29,8 @@ typedef struct FilePart {
 // the new file already in place.
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
-// Writes the parts one after another to a file that the user names, in place of an earlier one. A file that cannot be
-// written completely is removed. Fails with CANTCREATE or IO, the path and the reason.
+// Writes the parts one after another to a file that the user names, in place of an earlier one. Fails with CANTCREATE,
+// the path and the reason, and as file_close does.
 Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err);
 
 // Appends the bytes to the file; removes them again if only a part can be written. what: their name in the sentence, "a

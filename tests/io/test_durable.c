@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -237,6 +238,27 @@ static void a_killed_writer_leaves_one_whole_version(void **state) {
     assert_int_equal(entries_in(*state), 1);
 }
 
+static void a_file_that_the_user_names_is_removed_if_it_is_cut_short_but_no_device(void **state) {
+    static const char bytes[10000];
+    const FilePart parts[] = {{bytes, sizeof bytes}, {"end", 3}};
+    char path[SCRATCH_PATH_BYTES];
+    struct stat about;
+    Error err;
+    const struct rlimit little = {4096, RLIM_INFINITY};
+    struct rlimit before;
+    scratch_path(path, *state, "cut");
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    assert_int_equal(file_write(path, parts, 2, &err), STATUS_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_non_null(strstr(err.message, "/cut cannot be written: File too large"));
+    assert_int_equal(access(path, F_OK), -1);
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) != 0) skip(); // /dev/full; only root makes one
+    assert_int_not_equal(file_write(path, parts, 2, &err), STATUS_OK);
+    assert_true(stat(path, &about) == 0 && S_ISCHR(about.st_mode));
+}
+
 static void sha256_is_that_of_the_joined_parts(void **state) {
     (void)state;
     char hex[65];
@@ -258,6 +280,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_write_that_fails_half_way_leaves_the_predecessor),
         cmocka_unit_test(a_full_disk_leaves_the_predecessor),
         cmocka_unit_test(a_killed_writer_leaves_one_whole_version),
+        cmocka_unit_test(a_file_that_the_user_names_is_removed_if_it_is_cut_short_but_no_device),
         cmocka_unit_test(sha256_is_that_of_the_joined_parts),
     };
     return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);

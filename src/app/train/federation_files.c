@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/train/run_folder.h"
+#include "base/file.h"
 #include "datasets/order.h"
 #include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/walk.h"
@@ -170,9 +171,8 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
     FILE *file = fopen(path, "wxe");
     Status status = file ? STATUS_OK : fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
     if (file) {
-        bool written = fwrite(text, 1, bytes, file) == bytes && fputc('\n', file) != EOF;
-        written &= fclose(file) == 0;
-        if (!written) status = fail_errno(err, STATUS_IO, "%.500s cannot be written", path);
+        fprintf(file, "%s\n", text);
+        status = file_close(file, path, err);
     }
     free(text);
     return status;

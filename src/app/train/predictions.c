@@ -1,11 +1,11 @@
 #include "predictions.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err) {
     if (confusion && dataset_has_rows(&data->items))
@@ -108,14 +108,8 @@ Status predictions_write_file(const Predictions *predictions, const char *path,
                               void (*write)(FILE *file, const Predictions *predictions), Error *err) {
     FILE *file = fopen(path, "we");
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be made", path);
-    errno = 0;
     write(file, predictions);
-    bool failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    if (!failed) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_IO, "%.200s cannot be written", path);
-    unlink(path);
-    return status;
+    return file_close(file, path, err);
 }
 
 Status predictions_write(const Predictions *predictions, const char *path, Error *err) {
