@@ -100,6 +100,10 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"send qsgd 2.5", "part 1 (\"send qsgd 2.5\"): levels=2.5: needs a whole number from 1 to 65535"},
         {"send top_k", "part 1 (\"send top_k\"): no send rule top_k, did you mean top-k?; there are unclipped, clip, "
                        "..."},
+        {"ditto epochs=0.5", "part 1 (\"ditto epochs=0.5\"): epochs=0.5: needs a whole number from 1 to 100000"},
+        {"fedrep head-epochs=0.5",
+         "part 1 (\"fedrep head-epochs=0.5\"): head-epochs=0.5: needs a whole number from 0 to 100000"},
+        {"fedper layers=1.5", "part 1 (\"fedper layers=1.5\"): layers=1.5: needs a whole number from 1 to 64"},
         {"server momentum bta=1", "part 1 (\"server momentum bta=1\"): momentum has no number \"bta\", did you mean "
                                   "beta?; write it as \"momentum [beta=0.9] [lr=1] [nesterov=no|yes]\""},
         {"server momentum 1 2", "part 1 (\"server momentum 1 2\"): momentum has no number \"2\"; write it as "

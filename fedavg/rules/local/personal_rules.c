@@ -1,11 +1,12 @@
 #include "personal_rules.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "nn/layers/layer.h"
 
 #define LAYERS_NUMBER                                                                                                  \
-    { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64 }
+    { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64, .whole = true }
 
 const RuleText personal_rules[PERSONAL_COUNT] = {
     [PERSONAL_NONE] = {"none", "all clients share one model", "McMahan et al., AISTATS 2017", {{0}}},
@@ -13,7 +14,12 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
                         "each client trains a second model, pulled to the global one",
                         "Li, Hu, Beirami, Smith, ICML 2021, Algorithm 1",
                         {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
-                         {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}},
+                         {.name = "epochs",
+                          .preset = NAN,
+                          .minimum = 1,
+                          .maximum = 100000,
+                          .derived = "--local-epochs",
+                          .whole = true}}},
     [PERSONAL_MOREAU] = {"moreau",
                          "for each batch a second model, which begins each round as the global one, makes STEPS "
                          "steps, pulled to the client's copy of the global one, which then follows it",
@@ -32,7 +38,8 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
     [PERSONAL_ALTERNATE] = {"alternate",
                             "the head stays with the client and is trained alone first, then the body alone",
                             "Collins, Hassani, Mokhtari, Shakkottai, ICML 2021 (FedRep)",
-                            {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000}, LAYERS_NUMBER}},
+                            {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000, .whole = true},
+                             LAYERS_NUMBER}},
     [PERSONAL_NORMS] = {"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}},
     [PERSONAL_ALL] = {"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}},
     [PERSONAL_TENSORS] = {"tensors",
@@ -189,7 +196,7 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
     case PERSONAL_DITTO:
         plan->second = 1;
         plan->lambda = chosen->number[0];
-        plan->epochs = chosen->number[1] > 0 ? (uint32_t)chosen->number[1] : training->local_epochs;
+        plan->epochs = isnan(chosen->number[1]) ? training->local_epochs : (uint32_t)chosen->number[1];
         if (plan->lambda * (double)training->sgd.lr >= 1)
             return fail(
                 err, STATUS_USAGE,
