@@ -199,8 +199,8 @@ static Status restore(Run *run, Error *err) {
     progress_step_end(&run->progress);
     TRY(status);
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u round%s already", run->options.rounds,
-                run->folder.path, run->rounds_done, plural(run->rounds_done));
+    return options_refuse(&run->options, "rounds", err, " %d: the run in %s has done %u round%s already; give more",
+                          run->options.rounds, run->folder.path, run->rounds_done, plural(run->rounds_done));
 }
 
 Status train_in_folder(Run *run, int *exit_code, Error *err) {

@@ -156,33 +156,20 @@ Status run_record_check(const RunRecord *past, const RunRecord *now, const char 
     return STATUS_OK;
 }
 
-// Converts an argument for JSON: a path may be invalid UTF-8.
-static char *readable(const char *text) {
-    json_t *utf8 = json_string(text);
-    char *copy = strdup(text);
-    for (char *c = copy; !utf8 && c && *c; c++)
-        if ((unsigned char)*c >= 0x80) *c = '?';
-    json_decref(utf8);
-    return copy;
-}
-
 static void put_arguments(JsonObject *line, int argc, char *const *argv) {
-    const char **texts = calloc((size_t)argc + 1, sizeof *texts);
-    for (int i = 0; i < argc && texts; i++)
-        texts[i] = readable(argv[i]);
-    put_texts(line, "argv", texts, texts ? (size_t)argc : 0);
-    for (int i = 0; i < argc && texts; i++)
-        free((char *)texts[i]);
-    free(texts);
+    JsonObject words;
+    json_begin_array(&words);
+    for (int i = 0; i < argc; i++)
+        put_readable(&words, NULL, argv[i]);
+    put_object(line, "argv", &words);
 }
 
 // A program of the user's. The folder is the one that relative paths in the command begin from; "": this process's.
 static void put_program(JsonObject *line, const char *key, const char *command, const char *folder_key,
                         const char *folder) {
-    char *own = folder[0] ? strdup(folder) : getcwd(NULL, 0), *text = own ? readable(own) : NULL;
+    char *own = folder[0] ? NULL : getcwd(NULL, 0);
     put_readable(line, key, command);
-    if (text) put_text(line, folder_key, text);
-    free(text);
+    if (own || folder[0]) put_readable(line, folder_key, own ? own : folder);
     free(own);
 }
 
@@ -200,11 +187,10 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     char host[256] = "", figure[METRIC_NAME_BYTES + 16];
     JsonObject line;
     gethostname(host, sizeof host - 1);
-    char *name = readable(host);
     metrics_begin(&line, "start");
     put_whole(&line, "schema", RECORD_SCHEMA);
     put_text(&line, "sounder", SOUNDER_VERSION);
-    put_text(&line, "host", name);
+    put_readable(&line, "host", host);
     put_text(&line, "device", record->device);
     put_text(&line, "blas", record->blas);
     put_arguments(&line, argc, argv);
@@ -227,7 +213,6 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);
     put_whole(&line, "checkpoint_every", record->checkpoint_every);
-    free(name);
     return metrics_append(metrics, &line, err);
 }
 
