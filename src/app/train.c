@@ -262,7 +262,7 @@ close_folder:
         run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
-    free(run->recalls);
+    free(run->summary.recalls);
     run_plan_free(&run->plan);
     best_model_free(&run->best);
     free_parts(run);

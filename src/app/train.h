@@ -45,9 +45,8 @@ typedef struct Run {
     Progress progress;
     TraceFile trace;
     uint32_t rounds_done;
-    uint32_t published; // round of the model in the shared memory, which is published before the round counts as done
-    uint32_t saved;     // round of the last checkpoint
-    uint32_t workers_lost;
+    uint32_t published;   // round of the model in the shared memory, which is published before the round counts as done
+    uint32_t saved;       // round of the last checkpoint
     bool headed;          // the heading was printed
     bool begins_again;    // the GPU that --device auto had chosen does not serve: once more, on the CPU
     EnergyMeter meter;    // of --measure-energy; the first node's
@@ -61,15 +60,11 @@ typedef struct Run {
     RoundTest tested;     // result of the last test
     RoundTest final;      // of the final model on the test set: `tested` without a validation set
     RoundTest best_final; // of the best model on the test set, if that is another one and there is a validation set
-    double *recalls;      // (classes) owned: of the final model's test, the accuracies by class; NULL: unknown
     BestModel best;       // so far; the first node's
     RunPlan plan;         // of --plan: with the workers that were asked for
     Forecast forecast;    // of --plan
     struct Outlook *told; // gets its figures in place of stdout (commands.h); borrowed, NULL: it is printed
-    double cold_start_seconds;
-    uint64_t worker_bytes;  // memory of the largest worker, when all rounds were done
-    uint64_t trainer_bytes; // that of the largest trainer, then; 0: unknown
-    bool forks;             // trainers were forks of one program, then
+    RunSummary summary;   // filled as the run proceeds, the rest at its end
 } Run;
 
 // Only the first node writes files and prints.

@@ -50,7 +50,7 @@ static Status test_best(Run *run, Error *err) {
     if (status == STATUS_OK && found)
         status = rounds_evaluate_other(&run->rounds, run->rounds_done, weights, &report, err);
     if (status == STATUS_OK && found) run->best_final = round_test_of(&report, &run->memory);
-    run->workers_lost += report.workers_lost;
+    run->summary.workers_lost += report.workers_lost;
     free(weights);
     return status;
 }
@@ -60,14 +60,14 @@ static Status measure_classes(Run *run, Error *err) {
     const RunMemory *memory = &run->memory;
     const Dataset *data = &memory->data;
     if (!memory->answers || dataset_has_numbers(&data->items) || !train_is_first(run)) return STATUS_OK;
-    run->recalls = malloc((size_t)data->classes * sizeof *run->recalls);
-    if (!run->recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", data->classes);
+    double *recalls = run->summary.recalls = malloc((size_t)data->classes * sizeof *recalls);
+    if (!recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", data->classes);
     if (dataset_has_rows(&data->items)) {
         AnswerFigures figures;
-        label_rows_figures(&figures, run->recalls, memory->answers, data->test.count, data->classes);
+        label_rows_figures(&figures, recalls, memory->answers, data->test.count, data->classes);
         return STATUS_OK;
     }
-    return answer_recalls(run->recalls, memory->answers, data->test.count, data->classes, err);
+    return answer_recalls(recalls, memory->answers, data->test.count, data->classes, err);
 }
 
 Status train_test_at_end(Run *run, Error *err) {
@@ -78,7 +78,7 @@ Status train_test_at_end(Run *run, Error *err) {
     run->rounds.wants_answers = true;
     progress_begin(&run->progress, run->rounds_done, run->memory.data.test.count);
     TRY(train_check_data(run, rounds_evaluate(&run->rounds, run->rounds_done, EVALUATE_TEST_SET, &report, err), err));
-    run->workers_lost += report.workers_lost;
+    run->summary.workers_lost += report.workers_lost;
     run->final = round_test_of(&report, &run->memory);
     TRY(measure_classes(run, err));
     if (!run->tested.validates) run->tested.figures = run->final.figures;
@@ -166,24 +166,19 @@ Status train_write_model(Run *run, Error *err) {
     TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, file, 2);
     energy_meter_read(&run->meter);
-    RunSummary summary = {.rounds = run->rounds_done,
-                          .seconds = clock_seconds_since(run->start_nanoseconds),
-                          .cold_start_seconds = run->cold_start_seconds,
-                          .workers_lost = run->workers_lost,
-                          .last = &run->tested,
-                          .final = &run->final,
-                          .best_final = &run->best_final,
-                          .recalls = run->recalls,
-                          .options = &run->options,
-                          .figure = &run->figure,
-                          .model_sha256 = sha256,
-                          .worker_bytes = run->worker_bytes,
-                          .trainer_bytes = run->trainer_bytes,
-                          .forks = run->forks,
-                          .measured_joules = run->meter.count > 0 ? run->meter.joules : NAN,
-                          .device = run_device_name(&run->device)};
-    TRY(report_summary(&run->metrics, &run->memory, &summary, err));
-    print_ending(run, sha256, summary.seconds);
+    RunSummary *summary = &run->summary;
+    summary->rounds = run->rounds_done;
+    summary->seconds = clock_seconds_since(run->start_nanoseconds);
+    summary->last = &run->tested;
+    summary->final = &run->final;
+    summary->best_final = &run->best_final;
+    summary->options = &run->options;
+    summary->figure = &run->figure;
+    summary->model_sha256 = sha256;
+    summary->measured_joules = run->meter.count > 0 ? run->meter.joules : NAN;
+    summary->device = run_device_name(&run->device);
+    TRY(report_summary(&run->metrics, &run->memory, summary, err));
+    print_ending(run, sha256, summary->seconds);
     return STATUS_OK;
 }
 

@@ -168,7 +168,7 @@ Status train_round(Run *run, Error *err) {
     if (evaluate) run->tested = test;
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
-    run->workers_lost += report->workers_lost;
+    run->summary.workers_lost += report->workers_lost;
     run->has_trained |= report->samples > 0;
     run->lacks_clients |= report->cohort->jobs < report->cohort->count || report->refused > 0;
     if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // the first node's disk may be slow

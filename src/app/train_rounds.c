@@ -15,7 +15,7 @@ static void note_cold_start(Run *run) {
         uint64_t began = control->tallies[rank].first_sample_nanoseconds;
         if (began != 0 && began < first) first = began;
     }
-    if (first != UINT64_MAX) run->cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
+    if (first != UINT64_MAX) run->summary.cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
 }
 
 // Repeats the test of a round that an earlier process finished.
@@ -34,7 +34,7 @@ static Status run_rounds(Run *run, Error *err) {
     if (train_is_finished(run) && !run->stop_signal) return repeat_evaluation(run, err);
     while (!train_is_finished(run) && !run->stop_signal) {
         TRY(train_round(run, err));
-        if (run->cold_start_seconds == 0) note_cold_start(run);
+        if (run->summary.cold_start_seconds == 0) note_cold_start(run);
     }
     if (!run->has_trained && run->rounds_done > first && train_is_first(run))
         log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
@@ -127,9 +127,9 @@ static Status run_with_workers(Run *run, Error *err) {
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
     if (status == STATUS_OK) status = closed;
     if (!train_is_first(run)) return status;
-    run->worker_bytes = worker_private_bytes(&run->rounds.phases.supervisor);
-    run->trainer_bytes = trainer_private_bytes(run->memory.control);
-    run->forks = atomic_load(&run->memory.control->forks) != 0;
+    run->summary.worker_bytes = worker_private_bytes(&run->rounds.phases.supervisor);
+    run->summary.trainer_bytes = trainer_private_bytes(run->memory.control);
+    run->summary.forks = atomic_load(&run->memory.control->forks) != 0;
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) close_metrics(run);
