@@ -82,13 +82,16 @@ static void note_start(PastRun *run, json_t *line) {
     run->best = NAN;
 }
 
-static Status note_line(void *context, json_t *line, Error *err) {
-    PastRun *run = context;
+Status past_run_note(PastRun *run, json_t *line, Error *err) {
     if (metrics_is(line, "start")) note_start(run, line);
     if (metrics_is(line, "round")) note_round(run, line);
     if (metrics_is(line, "clients_evaluation")) note_clients(run, line);
     if (metrics_is(line, "summary")) keep(&run->summary, line);
     return metrics_is(line, "round") || metrics_is(line, "summary") ? note_values(run, line, err) : STATUS_OK;
+}
+
+static Status note_line(void *context, json_t *line, Error *err) {
+    return past_run_note(context, line, err);
 }
 
 // If the config leaves a count to be derived from other options, the run's "start" line has the value.
@@ -113,13 +116,19 @@ bool past_run_is_locked(const char *path) {
     return locked;
 }
 
-Status past_run_read(PastRun *run, const char *path, Error *err) {
-    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
+Status past_run_begin(PastRun *run, const char *path, Error *err) {
     *run = (PastRun){.path = strdup(path), .values = json_object(), .best = NAN};
     options_defaults(&run->options);
-    Status status = run->path && run->values ? STATUS_OK : fail(err, STATUS_OS, "no memory for the run %.200s", path);
-    if (status == STATUS_OK) status = options_read_run(&run->options, path, err);
-    if (status == STATUS_OK) status = metrics_visit_run(path, types, note_line, run, err);
+    const Status status = run->path && run->values ? options_read_run(&run->options, path, err)
+                                                   : fail(err, STATUS_OS, "no memory for the run %.200s", path);
+    if (status != STATUS_OK) past_run_free(run);
+    return status;
+}
+
+Status past_run_read(PastRun *run, const char *path, Error *err) {
+    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
+    TRY(past_run_begin(run, path, err));
+    const Status status = metrics_visit_run(path, types, note_line, run, err);
     run->state = past_run_is_locked(path) ? RUN_RUNNING : run->summary ? RUN_FINISHED : RUN_STOPPED;
     complete(run);
     if (status != STATUS_OK) past_run_free(run);

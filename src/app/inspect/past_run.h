@@ -38,6 +38,11 @@ typedef struct PastRun {
 Status past_run_read(PastRun *run, const char *path, Error *err);
 void past_run_free(PastRun *run);
 
+// Do this line by line, for a record that grows: options alone, nothing to free on failure; and one more line of the
+// record. `state` stays that of a stopped run.
+Status past_run_begin(PastRun *run, const char *path, Error *err);
+Status past_run_note(PastRun *run, json_t *line, Error *err);
+
 // Whether a run is working in the folder: it has locked that before it writes config.yaml.
 bool past_run_is_locked(const char *path);
 

@@ -87,24 +87,19 @@ static void spark(char *text, const double *values, size_t count, size_t width) 
 
 static void add_head(Page *page, const TopState *state) {
     enum { BAR = 28, LEAST_BAR = 6 };
-    char label[OPTION_LABEL_BYTES], progress[2 * BAR + 4] = "", facts[160], left[PROGRESS_NUMBER_BYTES] = "",
-                                                       done[PROGRESS_NUMBER_BYTES], sparks[SCREEN_COLUMNS];
-    const Options *options = &state->options;
+    char label[OPTION_LABEL_BYTES], progress[2 * BAR + 4] = "", facts[160], round[48];
+    char left[PROGRESS_NUMBER_BYTES] = "", done[PROGRESS_NUMBER_BYTES];
+    const PastRun *run = &state->run;
+    const Options *options = &run->options;
     const uint32_t rounds = (uint32_t)options->rounds;
-    const double share = rounds > 0 ? (double)state->round / rounds : 0;
-    const int beside = 14;
-    const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
+    const double share = rounds > 0 ? (double)run->rounds / rounds : 0;
     add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
              options_net(label, options), options->data, (unsigned long long)options->seed);
-    if (state->running && state->round > 0 && state->round < rounds)
-        duration_text(left, state->seconds_lately * (rounds - state->round));
-    snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
-             state->running    ? "running"
-             : state->finished ? "finished"
-                               : "stopped",
-             duration_text(done, state->seconds), *left ? "  ETA " : "", left);
-    char round[48];
-    const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, rounds) + (int)strlen(facts),
+    if (run->state == RUN_RUNNING && run->rounds > 0 && run->rounds < rounds)
+        duration_text(left, state->seconds_lately * (rounds - run->rounds));
+    snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share, run_state_names[run->state],
+             duration_text(done, run->seconds), *left ? "  ETA " : "", left);
+    const int taken = snprintf(round, sizeof round, "round %u/%u ", run->rounds, rounds) + (int)strlen(facts),
               room = page->columns - taken - 3;
     if (room >= LEAST_BAR) {
         const int cells = room < BAR ? room : BAR, full = (int)(fmin(share, 1) * cells + 0.5);
@@ -112,29 +107,36 @@ static void add_head(Page *page, const TopState *state) {
                  "............................");
     }
     add_parts(page, "%s%s%s", round, progress, facts);
-    if (state->is_chosen && !state->running)
+    if (state->is_chosen && run->state != RUN_RUNNING)
         add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
-    if (state->round == 0) return;
-    const RunFigure *figure = &state->about;
-    const bool is_loss = figure->kind == FIGURE_LOSS || figure->kind == FIGURE_VALIDATION_LOSS;
-    const char *set = state->validates ? "validation" : "test";
+}
+
+static void add_tests(Page *page, const TopState *state) {
+    const PastRun *run = &state->run;
+    const RunFigure *figure = &run->figure;
+    const char *loss_key = top_loss_key(state), *set = strcmp(loss_key, "test_loss") == 0 ? "test" : "validation";
+    const bool is_loss = strcmp(figure_facts[figure->kind].key, loss_key) == 0;
+    const double train_loss = past_run_number(run->values, "train_loss");
+    const int beside = 14;
+    const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[64] = "", training[40] = "";
-    if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
-    if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, state->loss);
-    if (!isnan(state->best))
+    char sparks[SCREEN_COLUMNS];
+    if (!isnan(train_loss)) snprintf(training, sizeof training, "  training %.4f", train_loss);
+    if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, past_run_number(run->values, loss_key));
+    if (!isnan(run->best))
         add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(figure),
-                  run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
-                  state->best_round, test, training);
+                  run_figure_number(now, figure, run_figure_in(run->values, figure)),
+                  run_figure_number(best, figure, run->best), run->best_round, test, training);
     else if (*training)
         add_line(page, "%s", training + 2);
     spark(sparks, state->figures, state->tests, width);
-    if (!isnan(state->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(figure), sparks);
+    if (!isnan(run->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(figure), sparks);
     spark(sparks, state->losses, state->tests, width);
     if (state->tests > 0) add_line(page, " %s loss %s", set, sparks);
 }
 
 static const char *process_name(const TopState *state, const TopRank *rank) {
-    if (!state->running) return "-";
+    if (state->run.state != RUN_RUNNING) return "-";
     if (rank->process == 'R' || rank->process == 'D') return "runs";
     if (rank->process == 'S') return "waits";
     return "GONE";
@@ -172,24 +174,29 @@ static void add_tail(Page *page, const TopState *state) {
         length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
                                    state->last.slowest[i].client, state->last.slowest[i].seconds,
                                    state->last.slowest[i].samples);
-    if (state->round == 0) return;
     add_line(page, "%s", "");
     if (*slow) add_parts(page, "slowest clients%s", slow);
-    snprintf(speed, sizeof speed, isnan(state->samples_per_second) ? "-" : "%.0f", state->samples_per_second);
-    if (state->options.trainer[0]) snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", state->restarts);
-    add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, state->lost, restarts,
+    const PastRun *run = &state->run;
+    const double rate = past_run_number(run->values, "samples_per_second"),
+                 simulated = past_run_number(run->values, "simulated_seconds_total"),
+                 bytes =
+                     past_run_number(run->values, "down_bytes_total") + past_run_number(run->values, "up_bytes_total");
+    snprintf(speed, sizeof speed, isnan(rate) ? "-" : "%.0f", rate);
+    if (run->options.trainer[0])
+        snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", run->trainer_restarts);
+    add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, run->workers_lost, restarts,
               state->refused);
-    if (!isnan(state->bytes))
-        add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
-                  isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);
+    if (!isnan(bytes))
+        add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", bytes / 1e6, isnan(simulated) ? 0 : simulated);
 }
 
 static void make_page(Page *page, const TopState *state, int columns) {
     page->count = 0;
     page->columns = columns;
     add_head(page, state);
+    if (state->run.rounds > 0) add_tests(page, state);
     add_ranks(page, state);
-    add_tail(page, state);
+    if (state->run.rounds > 0) add_tail(page, state);
 }
 
 // The last row names the key that quits: blank lines, then the lowest lines, make room for it.

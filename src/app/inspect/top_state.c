@@ -97,6 +97,10 @@ static void note_client(TopRound *round, const json_t *line) {
     }
 }
 
+const char *top_loss_key(const TopState *state) {
+    return json_object_get(state->run.values, "validation_loss") ? "validation_loss" : "test_loss";
+}
+
 static void add_test(TopState *state, double figure, double loss) {
     if (isnan(figure) && isnan(loss)) return;
     if (state->tests == TOP_HISTORY) {
@@ -106,28 +110,15 @@ static void add_test(TopState *state, double figure, double loss) {
     }
     state->figures[state->tests] = figure;
     state->losses[state->tests++] = loss;
-    state->figure = figure;
-    state->loss = loss;
-    if (!run_figure_is_better(&state->about, figure, state->best)) return;
-    state->best = figure;
-    state->best_round = state->round;
 }
 
 static void note_round(TopState *state, const json_t *line) {
     const double seconds = or_zero(past_run_number(line, "seconds")),
                  tests = or_zero(past_run_number(line, "eval_seconds"));
     const json_t *waits = json_object_get(line, "barrier_wait_seconds");
-    state->round = (uint32_t)or_zero(past_run_number(line, "round"));
-    state->train_loss = past_run_number(line, "train_loss");
-    state->seconds += seconds + tests;
     state->seconds_lately =
         state->seconds_lately > 0 ? 0.8 * state->seconds_lately + 0.2 * (seconds + tests) : seconds + tests;
-    state->samples_per_second = past_run_number(line, "samples_per_second");
-    state->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
-    state->simulated_seconds = past_run_number(line, "simulated_seconds_total");
-    state->lost += or_zero(past_run_number(line, "workers_lost"));
     state->refused += or_zero(past_run_number(line, "updates_refused"));
-    state->restarts += or_zero(past_run_number(line, "trainer_restarts"));
     state->ranks = json_array_size(waits) < TOP_RANKS ? (int)json_array_size(waits) : TOP_RANKS;
     for (int rank = 0; rank < state->ranks; rank++) {
         const json_t *wait = json_array_get(waits, (size_t)rank);
@@ -138,38 +129,31 @@ static void note_round(TopState *state, const json_t *line) {
     }
     state->last = state->next;
     state->next = (TopRound){0};
-    run_figure_settle(&state->about, line);
-    const double loss = past_run_number(line, "test_loss"), validation = past_run_number(line, "validation_loss");
-    if (!isnan(validation)) state->validates = true;
-    add_test(state, run_figure_in(line, &state->about), isnan(loss) ? validation : loss);
+    add_test(state, run_figure_in(line, &state->run.figure), past_run_number(line, top_loss_key(state)));
 }
 
 // A run may be resumed with another figure, by which the tests before are not judged (past_run.c). Their losses stay.
-static void note_start(TopState *state, const json_t *line) {
-    const RunFigure told = run_figure_told(line);
+static void note_start(TopState *state, const json_t *line, const RunFigure *before) {
     state->nodes = (int)json_integer_value(json_object_get(line, "nodes"));
-    state->finished = false;
-    if (run_figure_same(&told, &state->told)) return;
-    state->told = state->about = told;
-    state->best = state->figure = NAN;
-    state->best_round = 0;
-    for (size_t i = 0; i < state->tests; i++)
+    for (size_t i = 0; i < state->tests && !run_figure_same(before, &state->run.told); i++)
         state->figures[i] = NAN;
 }
 
 // A run of a former version shows in its first test that its losses are halves (io/metrics_former.h).
 static void note_line(TopState *state, const char *text, size_t bytes) {
     json_t *line = json_loadb(text, bytes, 0, NULL);
+    const RunFigure before = state->run.told;
+    Error ignored;
     if (metrics_text_starts(text)) {
         state->is_former = !metrics_text_names_loss(text);
         state->is_half = false;
     }
     state->is_half |= state->is_former && metrics_text_tells_of_targets(text);
     if (state->is_half) metrics_double_losses(line);
+    past_run_note(&state->run, line, &ignored);
     if (metrics_is(line, "client")) note_client(&state->next, line);
     if (metrics_is(line, "round")) note_round(state, line);
-    if (metrics_is(line, "start")) note_start(state, line);
-    if (metrics_is(line, "summary")) state->finished = true;
+    if (metrics_is(line, "start")) note_start(state, line, &before);
     json_decref(line);
 }
 
@@ -245,7 +229,7 @@ static void look_at_processes(TopState *state) {
     char list[16384], name[64];
     for (int rank = 0; rank < TOP_RANKS; rank++)
         state->rank[rank].process = 0;
-    state->parent = state->running ? find_parent(state) : 0;
+    state->parent = state->run.state == RUN_RUNNING ? find_parent(state) : 0;
     if (state->parent == 0) return;
     snprintf(name, sizeof name, "task/%d/children", (int)state->parent);
     read_file(list, sizeof list, state->parent, name);
@@ -260,29 +244,22 @@ static void look_at_processes(TopState *state) {
 
 // All of it -----------------------------------------------------------------------------------------------------------
 
-static void forget(TopState *state) {
-    state->told = state->about = (RunFigure){0};
-    state->tests = 0;
-    state->best = state->figure = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
-    state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused =
-        state->restarts = 0;
-    state->round = state->best_round = 0;
-    state->ranks = 0;
-    state->finished = state->is_former = state->is_half = false;
-    state->next = state->last = (TopRound){0};
-}
-
+// Also called when a resumed run has replaced its record: everything is read again.
 static Status open_file(TopState *state, Error *err) {
     char name[sizeof state->path + 32];
     struct stat about;
-    options_defaults(&state->options);
-    TRY(options_read_run(&state->options, state->path, err));
+    past_run_free(&state->run);
+    TRY(past_run_begin(&state->run, state->path, err));
     snprintf(name, sizeof name, "%s/metrics.jsonl", state->path);
     if (state->file) fclose(state->file);
     state->file = fopen(name, "re");
     if (!state->file) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be read", name);
     state->inode = fstat(fileno(state->file), &about) == 0 ? about.st_ino : 0;
-    forget(state);
+    state->tests = 0;
+    state->seconds_lately = state->refused = 0;
+    state->ranks = 0;
+    state->is_former = state->is_half = false;
+    state->next = state->last = (TopRound){0};
     return STATUS_OK;
 }
 
@@ -301,7 +278,7 @@ Status top_state_refresh(TopState *state, Error *err) {
     snprintf(name, sizeof name, "%s/metrics.jsonl", state->path);
     if (stat(name, &about) == 0 && about.st_ino != state->inode) TRY(open_file(state, err));
     read_on(state);
-    state->running = past_run_is_locked(state->path);
+    state->run.state = past_run_is_locked(state->path) ? RUN_RUNNING : state->run.summary ? RUN_FINISHED : RUN_STOPPED;
     look_at_processes(state);
     read_phase(&state->phase, state->path, state->parent);
     return STATUS_OK;
@@ -309,6 +286,7 @@ Status top_state_refresh(TopState *state, Error *err) {
 
 void top_state_close(TopState *state) {
     if (state->file) fclose(state->file);
+    past_run_free(&state->run);
     close_phase(&state->phase);
     state->file = NULL;
 }

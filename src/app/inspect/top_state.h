@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "app/options/run_figure.h"
+#include "app/inspect/past_run.h"
 #include "fedavg/memory/layout.h"
 #include "shm/segment.h"
 
@@ -51,20 +51,13 @@ typedef struct TopPhase {
 
 typedef struct TopState {
     char path[4096];
-    Options options;
-    RunFigure about; // the figure that the run is about
-    RunFigure told;  // as the last start line names it, before a test without hits settled it
-    FILE *file;      // owned: metrics.jsonl
-    ino_t inode;     // inode of file: a resumed run replaces the file
+    PastRun run;                                      // owned: what its record has told so far
+    FILE *file;                                       // owned: metrics.jsonl
+    ino_t inode;                                      // inode of file: a resumed run replaces the file
     double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
     size_t tests;                                     // number of entries in figures and losses
-    bool validates;                                   // tests are of the validation set
-    double best, figure, loss, train_loss;            // best and figure: of `about`
-    uint32_t best_round, round;
-    double seconds, seconds_lately; // of all rounds; of one round, as the mean of the last few
-    double samples_per_second, bytes, simulated_seconds;
-    double lost, refused, restarts; // workers; updates; trainers
-    bool finished, running;
+    double seconds_lately;                            // of one round, as the mean of the last few
+    double refused;                                   // updates
     bool is_former, is_half; // the last start was of a version that halved losses of targets; they are such
     bool is_chosen;          // set by the caller: the user did not name this run
     int ranks, nodes;
@@ -78,5 +71,8 @@ typedef struct TopState {
 Status top_state_open(TopState *state, const char *path, Error *err);
 Status top_state_refresh(TopState *state, Error *err);
 void top_state_close(TopState *state);
+
+// The key of the loss of the run's tests: that of the validation set if it has one.
+const char *top_loss_key(const TopState *state);
 
 #endif
