@@ -91,13 +91,13 @@ class Labels(RunCase):
         self.train(*self.write(), "--loss", "bce", "--rounds", "1", "--quiet", "--out", "said")
         self.train(*self.write(), "--rounds", "1", "--quiet", "--out", "unsaid")
         self.assertEqual(self.bits("said"), self.bits("unsaid"))
-        for options, sentence in ((["--label-smoothing", "0.1"], "its labels are 0 or 1 and count alike; leave out --label-smoothing"),
-                                  (["--class-weights", "balanced"], "its labels are 0 or 1 and count alike; leave out --class-weights")):
+        for options, sentence in ((["--label-smoothing", "0.1"], "its labels are 0 or 1 and count alike; leave that out"),
+                                  (["--class-weights", "balanced"], "its labels are 0 or 1 and count alike; leave that out")):
             self.assertIn(sentence, self.train(*classes, "--loss", "bce", *options, "--out", "refused", code=64)[1])
 
     def test_what_does_not_go_with_several_labels_is_refused(self):
         data = self.write()
-        for options, sentence in ((["--label-smoothing", "0.1"], "does not go with --data"), (["--class-weights", "balanced"], "have targets, no classes"),
+        for options, sentence in ((["--label-smoothing", "0.1"], "does not go with --data"), (["--class-weights", "balanced"], "does not go with --data"),
                                   (["--partition", "dirichlet"], "deals by class"), (["--patience", "2", "--patience-by", "auc"], "have several labels each, and so a model no AUC; take macro-f1"),
                                   (["--attack", "label-flip", "--attackers", "0"], "does not go with --data"),
                                   (["--trainer", "python3 own.py"], "have several labels each, which a trainer is not given")):

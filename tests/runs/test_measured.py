@@ -389,7 +389,7 @@ class ClassWeights(RunCase):
         for options, sentence in (
                 (["--class-weights", "1,2,3"], "3 weights, and rare has 2 classes; write balanced, or one for each class"),
                 (["--class-weights", "1,0"], "the weight of class 1 is no number above 0"), (["--class-weights", "even"], "the weight of class 0 is no number above 0"),
-                (["--class-weights", "balanced", "--label-smoothing", "0.1"], "with --label-smoothing a sample belongs to several classes"),
+                (["--class-weights", "balanced", "--label-smoothing", "0.1"], "a sample then belongs to several classes"),
                 (["--class-weights", "balanced", "--algorithm", "ssgd"], "an --algorithm with rounds (not ssgd, hogwild)")):
             _, err = self.train(*data, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)

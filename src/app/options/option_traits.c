@@ -70,6 +70,7 @@ static void traits_of_training(bool *has, const Options *options) {
     has[TRAIT_LOCKSTEP_NODES] = has[TRAIT_LOCKSTEP] && options->nodes > 1;
     has[TRAIT_CROPS] = training->augment.crop > 0;
     has[TRAIT_FLIPS] = training->augment.flip;
+    has[TRAIT_BCE] = options->loss == LOSS_BCE;
     has[TRAIT_SMOOTHS] = training->label_smoothing > 0;
 }
 

@@ -31,12 +31,6 @@ static Status balance(float *weights, const RunMemory *memory, Error *err) {
 Status class_weights_read(RunMemory *memory, const Options *options, Error *err) {
     const Dataset *data = &memory->data;
     static const char name[] = "class-weights";
-    if (dataset_has_targets(&data->items))
-        return options_refuse(options, name, err, ": the samples of %.64s have targets, no classes; leave it out",
-                              data->name);
-    if (options->training.label_smoothing > 0)
-        return options_refuse(options, name, err,
-                              ": with --label-smoothing a sample belongs to several classes; leave one out");
     if (strcmp(options->class_weights, "balanced") == 0) return balance(memory->class_weights, memory, err);
     const char *text = options->class_weights;
     int count = 0;

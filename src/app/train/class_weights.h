@@ -8,7 +8,7 @@
 #include "fedavg/memory/run_memory.h"
 
 // Fills memory->class_weights (classes) from options->class_weights. USAGE for another number of weights than of
-// classes, a weight that is not above 0, targets, and label smoothing beside them.
+// classes, and a weight that is not above 0.
 Status class_weights_read(RunMemory *memory, const Options *options, Error *err);
 
 #endif

@@ -125,18 +125,6 @@ Status run_check_samples(const Dataset *data, Error *err) {
                 data->name);
 }
 
-// Binary cross-entropy knows labels that apply or do not, and one weight for all.
-static Status check_loss(const Options *options, const Dataset *data, Error *err) {
-    if (options->loss != LOSS_BCE) return STATUS_OK;
-    if (dataset_has_numbers(&data->items))
-        return options_refuse(options, "loss", err, " bce: samples of %.64s have targets, no labels; leave it out",
-                              options->data);
-    if (options->training.label_smoothing > 0 || options->class_weights[0])
-        return options_refuse(options, "loss", err, " bce: its labels are 0 or 1 and count alike; leave out %s",
-                              options->class_weights[0] ? "--class-weights" : "--label-smoothing");
-    return STATUS_OK;
-}
-
 // The default net is for images.
 static Status check_default_model(const Options *options, const Dataset *data, Error *err) {
     const bool is_row = data->shape.channels * data->shape.rows == 1 && data->items.vocabulary == 0;
@@ -169,7 +157,9 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     spec->squared_loss = dataset_has_numbers(&data->items);
     spec->label_rows = dataset_has_rows(&data->items);
     spec->one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
-    TRY(check_loss(options, data, err));
+    if (options->loss == LOSS_BCE && spec->squared_loss)
+        return options_refuse(options, "loss", err, " bce: samples of %.64s have targets, no labels; leave it out",
+                              options->data);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out",
                     options_named(named, options, "model"));
