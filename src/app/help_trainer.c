@@ -27,8 +27,9 @@ static const char example[] =
     "  sounder train --trainer \"python3 trainer.py\" --data cifar10 --clients 100\n\n";
 
 static const HelpEntry python[] = {
-    {"turn.trains, part, round, client", "whether the turn trains; \"train\", \"test\", or \"client\" (a test on the "
-                                         "samples of one client); counted from 1; from 0"},
+    {"turn.trains, part, round, client", "whether the turn trains; \"train\", \"test\", \"validation\" "
+                                         "(--validation), or \"client\" (a test on the samples of one client); "
+                                         "counted from 1; from 0"},
     {"turn.lr, momentum, weight_decay, clip, batch_size, epochs, options",
      "as the options of the run give them; it is the trainer that has to obey them. options: those of "
      "--trainer-option"},
@@ -79,8 +80,9 @@ static const HelpEntry rules[] = {
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
     {"are refused",
-     "--model, --random-crop, --random-flip, --label-smoothing, --clock real, --device cuda; ssgd, hogwild, easgd, "
-     "pfedme, fedbn, `optimizer`, rules that need a first gradient; fedrep and fedbabu without still=True"},
+     "--model, --random-crop, --random-flip, --label-smoothing, --loss, --class-weights, --dp-sgd, --clock real, "
+     "--device cuda; ssgd, hogwild, easgd, moon, pfedme, apfl, ifca, fedbn, `optimizer`, rules that need a first "
+     "gradient; fedrep and fedbabu without still=True"},
     {"have another meaning",
      "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, lg-fedavg: layers are "
      "modules, names up to the last dot, as with fedrep. personal tensors names=head.*: these stay with the client. "
@@ -139,8 +141,8 @@ static const HelpEntry forks[] = {
 
 static const HelpEntry asked[] = {
     {"turn", "its number, which the answer repeats"},
-    {"task, part, split", "\"train\" or \"test\"; \"train\", \"test\" or \"client\"; whether sample numbers are those "
-                          "of \"train\" or \"test\""},
+    {"task, part, split", "\"train\" or \"test\"; \"train\", \"test\", \"validation\" or \"client\"; whether "
+                          "sample numbers are those of \"train\" or \"test\""},
     {"round, client, seed", "client may be null; seed: 53 bits, of this turn's random numbers"},
     {"count, batches", "desk.order has count sample numbers (u4), desk.ends the end of each batch in it (u4)"},
     {"lr, momentum, weight_decay, clip, epochs, batch_size",
