@@ -80,14 +80,15 @@ static void message_reals(Message *message, int field, const double *values, siz
     append_long(message, field, values, count * sizeof *values);
 }
 
-size_t message_begin(Message *message, int field) {
+void message_begin(Message *message, int field) {
     append_key(message, field, WIRE_LENGTH);
-    return message->count;
+    message->begun[message->depth++] = message->count;
 }
 
 // The length is known only at the end and is stored before the content, which moves to make room for it.
-void message_end(Message *message, size_t begun) {
+void message_end(Message *message) {
     unsigned char length[MOST_VARINT_BYTES];
+    const size_t begun = message->begun[--message->depth];
     if (message->no_memory) return;
     const size_t count = message->count - begun, length_bytes = to_varint(length, count);
     if (!grow(message, length_bytes)) return;
@@ -105,7 +106,6 @@ static uint32_t masked_checksum(unsigned char *bytes, size_t count) {
 void event_begin(EventFile *file, double wall_time, int64_t step) {
     file->record.count = 0;
     file->record.no_memory = false;
-    file->summary = 0;
     grow(&file->record, HEAD_BYTES);
     message_real(&file->record, 1, wall_time);
     message_whole(&file->record, 2, (uint64_t)step);
@@ -113,7 +113,7 @@ void event_begin(EventFile *file, double wall_time, int64_t step) {
 
 Status event_end(EventFile *file, Error *err) {
     Message *record = &file->record;
-    if (file->summary) message_end(record, file->summary);
+    if (record->depth > 0) message_end(record); // the summary
     if (!grow(record, CHECKSUM_BYTES) || record->count > INT_MAX)
         return fail(err, STATUS_OS, "%s: no memory for an event", file->name);
     const uint64_t length = record->count - HEAD_BYTES - CHECKSUM_BYTES;
@@ -127,9 +127,9 @@ Status event_end(EventFile *file, Error *err) {
 
 Status event_restart(EventFile *file, double wall_time, int64_t step, Error *err) {
     event_begin(file, wall_time, step);
-    const size_t session = message_begin(&file->record, 7); // SessionLog
-    message_whole(&file->record, 1, 1);                     // status: START
-    message_end(&file->record, session);
+    message_begin(&file->record, 7);    // SessionLog
+    message_whole(&file->record, 1, 1); // status: START
+    message_end(&file->record);
     return event_end(file, err);
 }
 
@@ -155,19 +155,18 @@ void event_file_close(EventFile *file) {
 // Values -------------------------------------------------------------------------------------------------------------
 
 // Summary.Value: tag = 1, simple_value = 2, histo = 5, tensor = 8, metadata = 9
-static size_t begin_value(EventFile *file, const char *tag) {
-    if (!file->summary) file->summary = message_begin(&file->record, 5);
-    const size_t value = message_begin(&file->record, 1);
+static void begin_value(EventFile *file, const char *tag) {
+    if (file->record.depth == 0) message_begin(&file->record, 5); // the event's summary, until event_end
+    message_begin(&file->record, 1);
     message_text(&file->record, 1, tag);
-    return value;
 }
 
 void event_scalar(EventFile *file, const char *tag, double value) {
-    const size_t begun = begin_value(file, tag);
     const float single = (float)value;
+    begin_value(file, tag);
     append_key(&file->record, 2, WIRE_4_BYTES);
     append(&file->record, &single, sizeof single);
-    message_end(&file->record, begun);
+    message_end(&file->record);
 }
 
 // HistogramProto: min = 1, max = 2, num = 3, sum = 4, sum_squares = 5, bucket_limit = 6, bucket = 7
@@ -179,7 +178,8 @@ typedef struct Histogram {
 
 static void put_histogram(EventFile *file, const char *tag, const Histogram *histogram) {
     Message *record = &file->record;
-    const size_t begun = begin_value(file, tag), inner = message_begin(record, 5);
+    begin_value(file, tag);
+    message_begin(record, 5);
     message_real(record, 1, histogram->minimum);
     message_real(record, 2, histogram->maximum);
     message_real(record, 3, histogram->number);
@@ -187,8 +187,8 @@ static void put_histogram(EventFile *file, const char *tag, const Histogram *his
     message_real(record, 5, histogram->squares);
     message_reals(record, 6, histogram->limits, histogram->classes);
     message_reals(record, 7, histogram->counts, histogram->classes);
-    message_end(record, inner);
-    message_end(record, begun);
+    message_end(record);
+    message_end(record);
 }
 
 void event_histogram(EventFile *file, const char *tag, const double *values, size_t count) {
@@ -238,39 +238,38 @@ void event_counted(EventFile *file, const char *tag, const double *counts, size_
 }
 
 // SummaryMetadata: plugin_data = 1 {plugin_name = 1, content = 2}
-PluginValue event_plugin_begin(EventFile *file, const char *tag, const char *plugin) {
-    PluginValue begun = {.value = begin_value(file, tag)};
-    begun.metadata = message_begin(&file->record, 9);
-    begun.data = message_begin(&file->record, 1);
+void event_plugin_begin(EventFile *file, const char *tag, const char *plugin) {
+    begin_value(file, tag);
+    message_begin(&file->record, 9);
+    message_begin(&file->record, 1);
     message_text(&file->record, 1, plugin);
-    begun.content = message_begin(&file->record, 2);
-    return begun;
+    message_begin(&file->record, 2);
 }
 
 // TensorProto: dtype = 1, tensor_shape = 2 {dim = 2 {size = 1}}, string_val = 8. Without a text the tensor is empty, of
 // type float: TensorBoard ignores values that have no tensor.
-static void end_with_tensor(EventFile *file, const PluginValue *begun, const char *text) {
+static void end_with_tensor(EventFile *file, const char *text) {
     enum { DT_FLOAT = 1, DT_STRING = 7 };
     Message *record = &file->record;
-    message_end(record, begun->content);
-    message_end(record, begun->data);
-    message_end(record, begun->metadata);
-    const size_t tensor = message_begin(record, 8);
+    for (int i = 0; i < 3; i++) // content, plugin_data, metadata
+        message_end(record);
+    message_begin(record, 8);
     message_whole(record, 1, text ? DT_STRING : DT_FLOAT);
-    const size_t shape = message_begin(record, 2), extent = message_begin(record, 2);
+    message_begin(record, 2);
+    message_begin(record, 2);
     message_whole(record, 1, text ? 1 : 0);
-    message_end(record, extent);
-    message_end(record, shape);
+    message_end(record);
+    message_end(record);
     if (text) message_text(record, 8, text);
-    message_end(record, tensor);
-    message_end(record, begun->value);
+    message_end(record);
+    message_end(record); // the value
 }
 
-void event_plugin_end(EventFile *file, PluginValue begun) {
-    end_with_tensor(file, &begun, NULL);
+void event_plugin_end(EventFile *file) {
+    end_with_tensor(file, NULL);
 }
 
 void event_text(EventFile *file, const char *tag, const char *value) {
-    const PluginValue begun = event_plugin_begin(file, tag, "text");
-    end_with_tensor(file, &begun, value);
+    event_plugin_begin(file, tag, "text");
+    end_with_tensor(file, value);
 }

@@ -25,26 +25,28 @@
 
 // A protobuf message under construction; empty if zeroed. no_memory says that bytes are missing; the caller checks it
 // before it uses them.
+enum { MESSAGE_MOST_DEPTH = 12 };
+
 typedef struct Message {
     unsigned char *bytes; // owned
     size_t count, capacity;
     bool no_memory;
+    int depth; // messages within the message that have begun and not ended
+    size_t begun[MESSAGE_MOST_DEPTH];
 } Message;
 
 void message_whole(Message *message, int field, uint64_t value);
 void message_real(Message *message, int field, double value);
 void message_text(Message *message, int field, const char *value);
 
-// Begins a message within the message: the fields written until message_end belong to it. Returns the position for
-// message_end.
-size_t message_begin(Message *message, int field);
-void message_end(Message *message, size_t begun);
+// Begins a message within the message: the fields written until message_end belong to it.
+void message_begin(Message *message, int field);
+void message_end(Message *message);
 
 typedef struct EventFile {
     int fd; // owned
     char name[256];
     Message record; // of the current event
-    size_t summary; // start of the event's summary; 0: it has none yet
 } EventFile;
 
 // Creates the file, which must not exist, with its first record. Fails with CANTCREATE or IO and leaves no file.
@@ -69,10 +71,7 @@ void event_histogram(EventFile *file, const char *tag, const double *values, siz
 void event_counted(EventFile *file, const char *tag, const double *counts, size_t count);
 
 // Content of a TensorBoard plugin, which the caller writes between the two calls.
-typedef struct PluginValue {
-    size_t value, metadata, data, content;
-} PluginValue;
-PluginValue event_plugin_begin(EventFile *file, const char *tag, const char *plugin);
-void event_plugin_end(EventFile *file, PluginValue begun);
+void event_plugin_begin(EventFile *file, const char *tag, const char *plugin);
+void event_plugin_end(EventFile *file);
 
 #endif

@@ -164,38 +164,38 @@ static void put_option(Message *record, const Options *options, const Option *op
     const bool empty = !option->preset && option_is_zero(options, option);
     if (empty || option->unsaved || !option_applies(options, option)) return;
     option_format(text, options, option);
-    const size_t entry = message_begin(record, 1);
+    message_begin(record, 1);
     message_text(record, 1, option->name);
-    const size_t value = message_begin(record, 2);
+    message_begin(record, 2);
     if (option->type == OPTION_FLAG)
         message_whole(record, 4, strcmp(text, "true") == 0);
     else if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE || option->type == OPTION_FORM)
         message_text(record, 3, text);
     else
         message_real(record, 2, strtod(text, NULL));
-    message_end(record, value);
-    message_end(record, entry);
+    message_end(record);
+    message_end(record);
 }
 
 static void put_session_start(Tensorboard *tensorboard, double now) {
     Message *record = &tensorboard->file.record;
-    const PluginValue begun = event_plugin_begin(&tensorboard->file, "_hparams_/session_start_info", "hparams");
-    const size_t info = message_begin(record, 3);
+    event_plugin_begin(&tensorboard->file, "_hparams_/session_start_info", "hparams");
+    message_begin(record, 3);
     for (int i = 0; i < option_count; i++)
         put_option(record, tensorboard->options, &option_table[i]);
     message_real(record, 5, now);
-    message_end(record, info);
-    event_plugin_end(&tensorboard->file, begun);
+    message_end(record);
+    event_plugin_end(&tensorboard->file);
 }
 
 static void put_session_end(EventFile *file, double now) {
     enum { SUCCESS = 1 };
-    const PluginValue begun = event_plugin_begin(file, "_hparams_/session_end_info", "hparams");
-    const size_t info = message_begin(&file->record, 4);
+    event_plugin_begin(file, "_hparams_/session_end_info", "hparams");
+    message_begin(&file->record, 4);
     message_whole(&file->record, 1, SUCCESS);
     message_real(&file->record, 2, now);
-    message_end(&file->record, info);
-    event_plugin_end(file, begun);
+    message_end(&file->record);
+    event_plugin_end(file);
 }
 
 // As Markdown for the text page, where four blanks mark a line as code.
