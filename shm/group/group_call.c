@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 // clang-format off
 const GroupOperationFacts group_operations[OPERATION_COUNT] = {
     //                              name              root            combines  rows   elements
@@ -75,13 +77,13 @@ const char *group_ranks_text(char text[GROUP_RANKS_TEXT_BYTES], const bool *mark
     uint32_t total = 0, named = 0;
     for (uint32_t rank = 0; rank < size; rank++)
         total += marks[rank];
-    int used = snprintf(text, GROUP_RANKS_TEXT_BYTES, total == 1 ? "rank" : "ranks");
+    snprintf(text, GROUP_RANKS_TEXT_BYTES, total == 1 ? "rank" : "ranks");
     for (uint32_t rank = 0; rank < size && named < NAMED_AT_MOST; rank++) {
         if (!marks[rank]) continue;
         const char *before = named == 0 ? " " : named + 1 == total ? " and " : ", ";
-        used += snprintf(text + used, (size_t)(GROUP_RANKS_TEXT_BYTES - used), "%s%u", before, rank);
+        text_add(text, GROUP_RANKS_TEXT_BYTES, "%s%u", before, rank);
         named++;
     }
-    if (named < total) snprintf(text + used, (size_t)(GROUP_RANKS_TEXT_BYTES - used), " and %u more", total - named);
+    if (named < total) text_add(text, GROUP_RANKS_TEXT_BYTES, " and %u more", total - named);
     return text;
 }

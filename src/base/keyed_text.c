@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "base/text.h"
 
 static const char *const blanks = " \t";
 
@@ -24,23 +25,20 @@ static int count_keys(const FormRow *row) {
 }
 
 void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
-    size_t used = (size_t)snprintf(usage, FORM_USAGE_BYTES, "%s", row->unnamed ? "" : row->name);
-    for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < FORM_USAGE_BYTES; k++) {
+    snprintf(usage, FORM_USAGE_BYTES, "%s", row->unnamed ? "" : row->name);
+    for (int k = row->leads ? 1 : 0; k < count_keys(row); k++) {
         const FormKey *key = &row->keys[k];
         const bool is_text = key->type == FORM_TEXT;
-        char part[256];
+        const char *value = key->choices ? key->choices : key->preset && *key->preset ? key->preset : "X";
+        text_add(usage, FORM_USAGE_BYTES, "%s%s", *usage && !is_text ? " " : "", key->preset ? "[" : "");
+        char *part = usage + strlen(usage);
         if (is_text)
-            snprintf(part, sizeof part, ":%s", key->name);
+            text_add(usage, FORM_USAGE_BYTES, ":%s", key->name);
         else
-            snprintf(part, sizeof part, "%s=%s%s", key->name,
-                     key->choices                  ? key->choices
-                     : key->preset && *key->preset ? key->preset
-                                                   : "X",
-                     key->type == FORM_REALS ? ",..." : "");
-        for (char *c = part; *c; c++)
-            if (*c == ' ') *c = '|'; // between choices
-        used += (size_t)snprintf(usage + used, FORM_USAGE_BYTES - used, "%s%s%s%s", used > 0 && !is_text ? " " : "",
-                                 key->preset ? "[" : "", part, key->preset ? "]" : "");
+            text_add(usage, FORM_USAGE_BYTES, "%s=%s%s", key->name, value, key->type == FORM_REALS ? ",..." : "");
+        for (; *part; part++)
+            if (*part == ' ') *part = '|'; // between choices
+        text_add(usage, FORM_USAGE_BYTES, "%s", key->preset ? "]" : "");
     }
 }
 
@@ -251,17 +249,14 @@ double form_number(const Form *form, const FormTable *table, const char *name, d
 
 void form_write(char *text, size_t bytes, const Form *form, const FormTable *table) {
     const FormRow *row = form_row(table, form->row);
-    const char *first = row->leads ? form_text(form, 0) : row->unnamed ? "" : row->name;
-    size_t used = (size_t)snprintf(text, bytes, "%s", first);
-    for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < bytes; k++) {
+    snprintf(text, bytes, "%s", row->leads ? form_text(form, 0) : row->unnamed ? "" : row->name);
+    for (int k = row->leads ? 1 : 0; k < count_keys(row); k++) {
         const char *value = form_text(form, k);
-        const bool is_text = row->keys[k].type == FORM_TEXT;
         if (!*value) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s",
-                                 is_text    ? ":"
-                                 : used > 0 ? " "
-                                            : "",
-                                 is_text ? "" : row->keys[k].name, is_text ? "" : "=", value);
+        if (row->keys[k].type == FORM_TEXT)
+            text_add(text, bytes, ":%s", value);
+        else
+            text_add(text, bytes, "%s%s=%s", *text ? " " : "", row->keys[k].name, value);
     }
 }
 

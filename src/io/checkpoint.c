@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/owned.h"
 #include "base/sorting.h"
+#include "base/text.h"
 #include "io/durable.h"
 
 enum { KEPT = 2, SHA256_DIGITS = 64, SHAPE_TEXT_BYTES = 96 };
@@ -211,11 +212,9 @@ Status checkpoint_open_before(Safetensors *file, bool *found, uint32_t round, co
 
 // Writes "16x64"; "a single number" for rank 0.
 static void write_shape(char text[SHAPE_TEXT_BYTES], const int64_t *shape, int rank) {
-    size_t used = 0;
-    *text = '\0';
-    for (int d = 0; d < rank && used < SHAPE_TEXT_BYTES; d++)
-        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRId64, d > 0 ? "x" : "", shape[d]);
-    if (rank == 0) snprintf(text, SHAPE_TEXT_BYTES, "a single number");
+    snprintf(text, SHAPE_TEXT_BYTES, rank == 0 ? "a single number" : "");
+    for (int d = 0; d < rank; d++)
+        text_add(text, SHAPE_TEXT_BYTES, "%s%" PRId64, d > 0 ? "x" : "", shape[d]);
 }
 
 static bool is_float(TensorType type) {
