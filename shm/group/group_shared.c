@@ -233,7 +233,9 @@ static Status take_part(SharedGroup *shared, const SharedGroup *parent, const ui
     if (part->rank > 0) TRY(map_segment(shared, memory_fd, err));
     for (uint32_t rank = 0; rank < part->size; rank++) {
         shared->pidfds[rank] = fcntl(parent->pidfds[members[rank]], F_DUPFD_CLOEXEC, 0);
-        if (shared->pidfds[rank] < 0) return fail_errno(err, STATUS_OS, "no process descriptors for a sub-group");
+        if (shared->pidfds[rank] >= 0) continue;
+        const Status status = fail_errno(&part->error, STATUS_OS, "no process descriptors for a sub-group");
+        return group_shared_fail(shared, status, err); // the other members wait for this rank in the part's memory
     }
     return enter(shared, err);
 }

@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 // Each part sums its members' ranks in the whole group.
 static void divide_by_parity(Group *group, const void *context) {
@@ -115,6 +116,32 @@ static void a_part_outlives_the_death_of_a_rank_outside(void **state) {
     assert_int_equal(run_ranks(3, lose_a_stranger, NULL), 0);
 }
 
+// The last rank may open the part's memory, its socket and one process descriptor.
+static void lack_a_descriptor(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    Group *part;
+    struct rlimit limit;
+    const int free_fd = dup(STDERR_FILENO);
+    close(free_fd);
+    require(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlim_t before = limit.rlim_cur;
+    if (group_rank(group) == 2) limit.rlim_cur = (rlim_t)free_fd + 3;
+    require(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    require(group_split(&part, group, 0, 0, &err) == STATUS_OS && !part);
+    require(strstr(err.message, "no process descriptors for a sub-group: Too many open files"));
+    limit.rlim_cur = before;
+    require(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    require_ok(group_split(&part, group, 0, 0, &err));
+    require_ok(group_finish(part, &err));
+    require_ok(group_finish(group, &err));
+}
+
+static void a_member_without_descriptors_is_no_loss_for_the_group_and_known_to_all_members(void **state) {
+    (void)state;
+    assert_int_equal(run_ranks(3, lack_a_descriptor, NULL), 0);
+}
+
 // Every rank is the first process of a PID namespace, as in a container of its own. It has a part of itself alone, so
 // that the same descriptor number means something else in each process.
 static void divide_among_containers(Group *group, const void *context) {
@@ -177,6 +204,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(different_lists_fail_on_all_ranks),
         cmocka_unit_test(a_list_with_a_rank_twice_or_unknown_is_refused),
         cmocka_unit_test(a_part_outlives_the_death_of_a_rank_outside),
+        cmocka_unit_test(a_member_without_descriptors_is_no_loss_for_the_group_and_known_to_all_members),
         cmocka_unit_test(parts_span_pid_namespaces),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
