@@ -169,7 +169,10 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     Chunk chunk = {.most = CHUNK_BYTES / group_type_bytes((GroupType)pass->call->type)};
     if (pass->combines && !mpi->pieces) {
         mpi->pieces = own(&mpi->owned, group->size, CHUNK_BYTES);
-        if (!mpi->pieces) return fail(err, STATUS_OS, "out of memory for sums of a group of %u ranks", group->size);
+        if (!mpi->pieces)
+            return group_fail(
+                group, fail(&group->error, STATUS_OS, "out of memory for sums of a group of %u ranks", group->size),
+                err);
     }
     TRY(exchange_headers(group, pass->call, err));
     for (; chunk.begin < pass->row_elements; chunk.begin += chunk.most) {
