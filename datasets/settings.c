@@ -2,6 +2,7 @@
 
 #include "datasets/dataset.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,9 @@ bool settings_replace(char *text, size_t bytes, const char *place, const char *d
 bool settings_full(char *text, size_t bytes, const char *data) {
     char place[PATH_MAX], path[PATH_MAX];
     snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(data), data);
-    return realpath(place, path) && settings_replace(text, bytes, path, data);
+    if (!realpath(place, path)) return false;
+    errno = ENAMETOOLONG;
+    return settings_replace(text, bytes, path, data);
 }
 
 Status settings_parse(Form *settings, const char *text, Error *err) {

@@ -58,8 +58,8 @@ size_t settings_place_bytes(const char *data);
 // Returns false if it does not fit.
 bool settings_replace(char *text, size_t bytes, const char *place, const char *data);
 
-// Writes the value of --data with the full path of its place, as a run's record has it. Returns false if the place does
-// not exist, or if the text does not fit.
+// Writes the value of --data with the full path of its place, as a run's record has it. Returns false, with
+// errno, if the place does not exist, or if the text does not fit.
 bool settings_full(char *text, size_t bytes, const char *data);
 
 // Reads the settings after a place; an empty text gives the presets. Fails with USAGE.

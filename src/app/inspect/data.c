@@ -177,29 +177,19 @@ static int list_place(Listing *listing, const char *place) {
     return count;
 }
 
-// Lists the data set of a value of --data that is more than a place.
-static Status list_value(Listing *listing, const char *data, Error *err) {
-    char place[PATH_MAX], path[PATH_MAX], text[OPTION_TEXT_BYTES];
-    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(data), data);
-    if (!realpath(place, path)) return fail_errno(err, STATUS_NOINPUT, "%s", place);
-    if (!settings_replace(text, sizeof text, path, data))
-        return fail(err, STATUS_USAGE, "%.60s...: longer than %d bytes", data, OPTION_TEXT_BYTES);
-    list_one(listing, text);
-    return STATUS_OK;
-}
-
 static Status list_all(Listing *listing, const LookOptions *options, Error *err) {
     DatasetPlaces places;
     dataset_places(&places);
     for (int i = 0; i < places.count && options->folder_count == 0; i++)
         list_place(listing, places.folder[i]);
     for (int i = 0; i < options->folder_count; i++) {
-        char place[PATH_MAX];
-        if (options->folders[i][settings_place_bytes(options->folders[i])]) {
-            TRY(list_value(listing, options->folders[i], err));
+        const char *data = options->folders[i];
+        char place[2 * PATH_MAX];
+        if (!settings_full(place, sizeof place, data)) return fail_errno(err, STATUS_NOINPUT, "%.200s", data);
+        if (data[settings_place_bytes(data)]) {
+            list_one(listing, place);
             continue;
         }
-        if (!realpath(options->folders[i], place)) return fail_errno(err, STATUS_NOINPUT, "%s", options->folders[i]);
         if (list_place(listing, place) > 0) continue;
         struct stat about;
         char table[DATASET_PATH_BYTES];
