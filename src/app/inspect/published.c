@@ -4,23 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const measure_names[MEASURE_COUNT] = {
-    [MEASURE_ACCURACY] = "accuracy",
-    [MEASURE_BEST_ACCURACY] = "best-accuracy",
-    [MEASURE_PERSONAL_ACCURACY] = "personal-accuracy",
-    [MEASURE_ATTACK_SUCCESS] = "attack-success",
-    [MEASURE_LOSS] = "loss",
-    [MEASURE_ROUNDS] = "rounds-to-target",
-    [MEASURE_SECONDS] = "seconds",
-};
-const char *const measure_titles[MEASURE_COUNT] = {
-    [MEASURE_ACCURACY] = "test accuracy after the last round, %",
-    [MEASURE_BEST_ACCURACY] = "best test accuracy, %",
-    [MEASURE_PERSONAL_ACCURACY] = "clients' mean accuracy of their own models, %",
-    [MEASURE_ATTACK_SUCCESS] = "marked test images taken for the backdoor's target after the last round, %",
-    [MEASURE_LOSS] = "test loss after the last round",
-    [MEASURE_ROUNDS] = "rounds to the target",
-    [MEASURE_SECONDS] = "seconds, from the program's start to the final model",
+#include "base/text.h"
+
+static const Measure measures[] = {
+    {"accuracy", "test accuracy after the last round, %", "test_accuracy", 100, 2, false},
+    {"best-accuracy", "best test accuracy, %", "best_accuracy", 100, 2, false},
+    {"personal-accuracy", "clients' mean accuracy of their own models, %", "personal_accuracy", 100, 2, false},
+    {"attack-success", "marked test images taken for the backdoor's target after the last round, %", "attack_success",
+     100, 2, false},
+    {"loss", "test loss after the last round", "test_loss", 1, 5, false},
+    {"rounds-to-target", "rounds to the target", "rounds_to_target", 1, 2, false},
+    {"seconds", "seconds, from the program's start to the final model", "seconds", 1, 2, true},
 };
 
 typedef struct Reader {
@@ -141,14 +135,13 @@ static Status read_seeds(Published *published, Reader *reader, const yaml_node_t
 
 static Status read_measure(Published *published, Reader *reader, const yaml_node_t *node) {
     const char *text = text_of(node);
-    for (int m = 0; text && m < MEASURE_COUNT; m++) {
-        if (strcmp(text, measure_names[m]) != 0) continue;
-        published->measure = (Measure)m;
-        return STATUS_OK;
+    char names[128] = "", what[sizeof names + 16];
+    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+        text_list(names, sizeof names, measures[i].name, strlen(measures[i].name));
+        if (text && strcmp(text, measures[i].name) == 0) published->measure = &measures[i];
     }
-    return refuse(
-        reader, node,
-        "measure: accuracy, best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target or seconds");
+    snprintf(what, sizeof what, "measure: %s", names);
+    return published->measure ? STATUS_OK : refuse(reader, node, what);
 }
 
 static Status read_recipe(Published *published, Reader *reader) {

@@ -22,18 +22,14 @@
 
 enum { PUBLISHED_OVER = 4, PUBLISHED_OPTIONS = 40, PUBLISHED_CELLS = 200 };
 
-typedef enum Measure {
-    MEASURE_ACCURACY, // percent, after the last test
-    MEASURE_BEST_ACCURACY,
-    MEASURE_PERSONAL_ACCURACY, // mean over the clients, each with its own model
-    MEASURE_ATTACK_SUCCESS,    // percent of the marked test samples; --attack backdoor
-    MEASURE_LOSS,
-    MEASURE_ROUNDS,  // rounds until --target
-    MEASURE_SECONDS, // of the whole run, including its start
-    MEASURE_COUNT,
+// A figure that recipes may measure.
+typedef struct Measure {
+    const char *name, *title;
+    const char *key; // in the record of a run
+    double scale;    // of its value there; 100: percent
+    int decimals;
+    bool is_time; // compared, and not judged
 } Measure;
-
-extern const char *const measure_titles[MEASURE_COUNT];
 
 typedef struct PublishedCell {
     const char *values[PUBLISHED_OVER];
@@ -43,7 +39,7 @@ typedef struct PublishedCell {
 typedef struct Published {
     yaml_document_t document;          // owned; has all texts
     const char *title, *source, *note; // note: may be NULL
-    Measure measure;
+    const Measure *measure;
     int first_seed, seeds; // seeds that exist
     double minutes;        // duration of one run
     double deviations;     // accepted distance in deviations; NaN: use factor

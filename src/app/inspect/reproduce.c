@@ -91,35 +91,13 @@ static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, 
 
 // The figures ---------------------------------------------------------------------------------------------------------
 
-static double figure_of(const PastRun *run, Measure measure) {
-    switch (measure) {
-    case MEASURE_ACCURACY:
-        return 100 * past_run_number(run->values, "test_accuracy");
-    case MEASURE_BEST_ACCURACY:
-        return 100 * past_run_best(run, FIGURE_ACCURACY);
-    case MEASURE_PERSONAL_ACCURACY:
-        return 100 * past_run_number(run->values, "personal_accuracy");
-    case MEASURE_ATTACK_SUCCESS:
-        return 100 * past_run_number(run->values, "attack_success");
-    case MEASURE_LOSS:
-        return past_run_number(run->values, "test_loss");
-    case MEASURE_ROUNDS:
-        return past_run_number(run->values, "rounds_to_target");
-    case MEASURE_SECONDS:
-        return json_number_value(json_object_get(run->summary, "seconds"));
-    case MEASURE_COUNT:
-        break;
-    }
-    return NAN;
-}
-
 // Summarizes a figure over the finished runs of a cell. jobs: one per seed.
-static Spread measure_cell(const Job *jobs, int seeds, Measure measure) {
+static Spread measure_cell(const Job *jobs, int seeds, const Measure *measure) {
     Spread ours = {0};
     for (int s = 0; s < seeds; s++) {
         PastRun run;
         if (!sweep_job_read(&run, &jobs[s])) continue;
-        const double figure = figure_of(&run, measure);
+        const double figure = measure->scale * past_run_number(run.values, measure->key);
         past_run_free(&run);
         if (!isnan(figure)) spread_add(&ours, figure);
     }
@@ -132,7 +110,7 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
     verdict[0] = '\0';
     if (ours->count == 0 || isnan(cell->figure)) return;
     const char *side = ours->mean > cell->figure ? "above" : "below";
-    if (published->measure == MEASURE_SECONDS) {
+    if (published->measure->is_time) {
         const bool less = ours->mean < cell->figure;
         snprintf(verdict, bytes, "%.0f times %s", less ? cell->figure / ours->mean : ours->mean / cell->figure,
                  less ? "less" : "as long");
@@ -151,7 +129,7 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     Table table = {0};
     for (size_t i = 0; i < published->over_count; i++)
         table_add_values(&table, published->over[i]->name);
-    const int decimals = published->measure == MEASURE_LOSS ? 5 : 2;
+    const int decimals = published->measure->decimals;
     const size_t theirs = table_add_column(&table, "published", "published", decimals);
     const size_t own = table_add_column(&table, "ours", "ours", decimals);
     const size_t runs = table_add_column(&table, "runs", "runs", 0),
@@ -164,7 +142,7 @@ static Status print_figures(const Job *jobs, const Published *published, const L
         char verdict[64];
         lacking -= ours.count;
         judge(verdict, sizeof verdict, published, cell, &ours);
-        judged += *verdict && published->measure != MEASURE_SECONDS;
+        judged += *verdict && !published->measure->is_time;
         within += strcmp(verdict, "within") == 0;
         table_add_row(&table);
         for (size_t i = 0; i < published->over_count; i++)
@@ -179,7 +157,7 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     if (speaks) {
         printf("\n%s\n", published->title);
         if (published->note) print_paragraph(stdout, 0, published->note);
-        printf("%s; published: %s\n\n", measure_titles[published->measure], published->source);
+        printf("%s; published: %s\n\n", published->measure->title, published->source);
     }
     Status status = table_print(stdout, &table, (TableFormat)options->format, err);
     table_free(&table);
