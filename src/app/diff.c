@@ -32,7 +32,7 @@ typedef struct Told {
 // The lines of one round of one run, owned.
 typedef struct Lines {
     json_int_t number;
-    json_t *round, *clients; // an array
+    json_t *round, *clients; // clients: {"client, visit": line}
 } Lines;
 
 // Records may come from other users: control characters are removed, so that no text can command the terminal.
@@ -101,16 +101,21 @@ static void told_free(Told *told) {
 static Status note_of_round(void *context, json_t *line, Error *err) {
     Lines *lines = context;
     if (number_of(line, "round") != lines->number) return STATUS_OK;
-    if (metrics_is(line, "client"))
-        return json_array_append(lines->clients, line) == 0 ? STATUS_OK
-                                                            : fail(err, STATUS_OS, "no memory for the round's clients");
+    if (metrics_is(line, "client")) {
+        char key[64]; // a client may train several times in a round of an asynchronous run
+        snprintf(key, sizeof key, "%lld, %lld", (long long)number_of(line, "client"),
+                 (long long)number_of(line, "visit"));
+        return json_object_set(lines->clients, key, line) == 0
+                   ? STATUS_OK
+                   : fail(err, STATUS_OS, "no memory for the round's clients");
+    }
     if (!lines->round) lines->round = json_incref(line);
     return STATUS_OK;
 }
 
 static Status read_round(Lines *lines, const Told *told, uint32_t round, Error *err) {
     static const char *const types[] = {"client", "round", NULL};
-    *lines = (Lines){.number = round, .clients = json_array()};
+    *lines = (Lines){.number = round, .clients = json_object()};
     if (!lines->clients) return fail(err, STATUS_OS, "no memory for the round's clients");
     return metrics_visit_run(told->path, types, note_of_round, lines, err);
 }
@@ -209,49 +214,24 @@ static const char *client_difference(const json_t *a, const json_t *b) {
     return NULL;
 }
 
-static int compare_clients(const void *a, const void *b) {
-    const json_int_t left = number_of(*(json_t *const *)a, "client"), right = number_of(*(json_t *const *)b, "client");
-    return (left > right) - (left < right);
-}
-
-// Returns borrowed lines sorted by client, malloc'ed. NULL: no memory.
-static json_t **sort_clients(const json_t *lines) {
-    const size_t count = json_array_size(lines);
-    json_t **sorted = malloc((count + 1) * sizeof *sorted);
-    for (size_t i = 0; i < count && sorted; i++)
-        sorted[i] = json_array_get(lines, i);
-    if (sorted) qsort(sorted, count, sizeof *sorted, compare_clients);
-    return sorted;
-}
-
-// Finds the lowest client that differs. Returns the phrase, or NULL if none differs.
-static const char *first_client(json_int_t *client, json_t *const *a, size_t a_count, json_t *const *b,
-                                size_t b_count) {
-    for (size_t i = 0, k = 0; i < a_count || k < b_count;) {
-        const int order = i == a_count ? 1 : k == b_count ? -1 : compare_clients(&a[i], &b[k]);
-        const json_t *left = order <= 0 ? a[i++] : NULL, *right = order >= 0 ? b[k++] : NULL;
-        const char *difference = client_difference(left, right);
-        *client = number_of(left ? left : right, "client");
-        if (difference) return difference;
+// Prints the lowest client that differs.
+static void print_client(const json_t *a, const json_t *b) {
+    const json_t *sides[] = {a, b};
+    const char *key, *found = NULL;
+    json_int_t client = 0;
+    json_t *line;
+    for (int side = 0; side < 2; side++) {
+        json_object_foreach((json_t *)sides[side], key, line) {
+            const char *difference = client_difference(json_object_get(a, key), json_object_get(b, key));
+            if (!difference || (found && number_of(line, "client") >= client)) continue;
+            found = difference;
+            client = number_of(line, "client");
+        }
     }
-    return NULL;
-}
-
-static Status print_client(const Lines *a, const Lines *b, Error *err) {
-    json_t **left = sort_clients(a->clients), **right = sort_clients(b->clients);
-    json_int_t client;
-    const bool sorted = left && right;
-    if (sorted) {
-        const char *difference =
-            first_client(&client, left, json_array_size(a->clients), right, json_array_size(b->clients));
-        if (difference)
-            say("  client %lld: %s", (long long)client, difference);
-        else
-            say("  no client's record differs: what was made of the updates does");
-    }
-    free(left);
-    free(right);
-    return sorted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the round's clients");
+    if (found)
+        say("  client %lld: %s", (long long)client, found);
+    else
+        say("  no client's record differs: what was made of the updates does");
 }
 
 static Status print_parting(const Told *a, const Told *b, uint32_t round, Error *err) {
@@ -260,9 +240,7 @@ static Status print_parting(const Told *a, const Told *b, uint32_t round, Error 
     if (status == STATUS_OK) status = read_round(&right, b, round, err);
     if (status == STATUS_OK) {
         say("the runs part in round %u", round);
-        status = print_client(&left, &right, err);
-    }
-    if (status == STATUS_OK) {
+        print_client(left.clients, right.clients);
         const char *tensor = first_tensor(left.round, right.round);
         if (tensor) say("  tensor %s of the model, and maybe later ones", tensor);
         print_difference(left.round, right.round, "train_loss", "mean loss in training");
