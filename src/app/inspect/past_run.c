@@ -1,13 +1,12 @@
 #include "past_run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -174,34 +173,26 @@ static Status add_run(PastRuns *runs, const char *path, Error *err) {
     return STATUS_OK;
 }
 
-static bool is_folder(int fd, const struct dirent *entry) {
-    struct stat about;
-    if (entry->d_name[0] == '.') return false;
-    if (entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
-    return fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
-}
-
-static Status search(PastRuns *runs, const char *path, int depth, Error *err);
-
-static Status search_below(PastRuns *runs, const char *path, DIR *list, int depth, Error *err) {
-    for (const struct dirent *entry; (entry = readdir(list));) {
-        char below[PATH_BYTES];
-        if (!is_folder(dirfd(list), entry) || depth == MOST_DEPTH) continue;
-        if (snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < PATH_BYTES)
-            TRY(search(runs, below, depth + 1, err));
+// Adds the runs in the folder and below it, at most MOST_DEPTH levels. A folder below that cannot be read belongs to
+// another user, or was removed meanwhile.
+static Status search(PastRuns *runs, char *path, Error *err) {
+    FTS *tree = fts_open((char *[]){path, NULL}, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL);
+    if (!tree) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    Status status = STATUS_OK;
+    for (FTSENT *entry; status == STATUS_OK && (entry = fts_read(tree));) {
+        const bool is_root = entry->fts_level == FTS_ROOTLEVEL, is_hidden = !is_root && entry->fts_name[0] == '.';
+        char config[PATH_BYTES];
+        errno = entry->fts_errno;
+        if (is_root && (entry->fts_info == FTS_DNR || entry->fts_info == FTS_NS))
+            status = fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+        if (entry->fts_info != FTS_D) continue;
+        const bool fits = snprintf(config, sizeof config, "%s/config.yaml", entry->fts_path) < PATH_BYTES,
+                   is_run = fits && !is_hidden && access(config, F_OK) == 0;
+        if (is_run) status = add_run(runs, entry->fts_path, err);
+        if (is_run || is_hidden || !fits || entry->fts_level == MOST_DEPTH) fts_set(tree, entry, FTS_SKIP);
     }
-    return STATUS_OK;
-}
-
-static Status search(PastRuns *runs, const char *path, int depth, Error *err) {
-    char config[PATH_BYTES];
-    if (snprintf(config, sizeof config, "%s/config.yaml", path) < PATH_BYTES && access(config, F_OK) == 0)
-        return add_run(runs, path, err);
-    DIR *list = opendir(path);
-    if (!list && depth > 0) return STATUS_OK; // it belongs to another user, or was removed meanwhile
-    if (!list) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
-    Status status = search_below(runs, path, list, depth, err);
-    closedir(list);
+    if (status == STATUS_OK && errno != 0) status = fail_errno(err, STATUS_OS, "%.200s cannot be searched", path);
+    fts_close(tree);
     return status;
 }
 
@@ -219,7 +210,7 @@ Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Er
         snprintf(path, sizeof path, "%s", folders[i]);
         for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
             path[end - 1] = '\0';
-        status = search(runs, path, 0, err);
+        status = search(runs, path, err);
         if (status == STATUS_OK && runs->count == before)
             status = fail(err, STATUS_NOINPUT,
                           "%.200s holds no run; give the folder of one (train's --out), or one above it", path);
