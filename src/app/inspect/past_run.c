@@ -201,6 +201,19 @@ static int compare_paths(const void *a, const void *b) {
     return strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
+// Folders may overlap: a run that was found twice stays once.
+static void sort_runs(PastRuns *runs) {
+    size_t kept = 0;
+    qsort(runs->all, runs->count, sizeof *runs->all, compare_paths);
+    for (size_t i = 0; i < runs->count; i++) {
+        if (kept > 0 && compare_paths(&runs->all[kept - 1], &runs->all[i]) == 0)
+            past_run_free(&runs->all[i]);
+        else
+            runs->all[kept++] = runs->all[i];
+    }
+    runs->count = kept;
+}
+
 Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err) {
     Status status = STATUS_OK;
     *runs = (PastRuns){0};
@@ -215,10 +228,10 @@ Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Er
             status = fail(err, STATUS_NOINPUT,
                           "%.200s holds no run; give the folder of one (train's --out), or one above it", path);
     }
-    if (status != STATUS_OK)
-        past_runs_free(runs);
+    if (status == STATUS_OK)
+        sort_runs(runs);
     else
-        qsort(runs->all, runs->count, sizeof *runs->all, compare_paths);
+        past_runs_free(runs);
     return status;
 }
 
