@@ -175,6 +175,11 @@ static Status check_options(const Export *self, Error *err) {
 }
 
 static Status check_net(const Export *self, const Spec *spec, Error *err) {
+    if (spec->one_vs_rest || spec->label_rows)
+        return fail(err, STATUS_USAGE,
+                    "%.200s has no federation to export, because of %s: its files know cross-entropy of one label per "
+                    "sample alone",
+                    self->options.run, spec->label_rows ? "samples with several labels each" : "--loss bce");
     for (int i = 0; i < spec->layer_count; i++)
         if (spec->layers[i].rate > 0 && spec->layers[i].kind == LAYER_DROPOUT)
             return fail(err, STATUS_USAGE,

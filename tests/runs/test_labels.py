@@ -2,7 +2,7 @@
 
 Usage: test_labels.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, json, math, random, struct, sys, unittest, zipfile
+import csv, json, math, os, random, struct, sys, unittest, zipfile
 
 from runs import RunCase
 from test_data import npy
@@ -106,6 +106,9 @@ class Labels(RunCase):
                 self.assertIn(sentence, self.train(*without, *options, "--rounds", "2", "--out", "refused", code=64)[1])
         self.train(*data, "--rounds", "1", "--quiet", "--out", "run")
         self.assertIn("have several labels each; leave out --confusion", self.call("eval", "run", "--confusion", code=64)[1])
+        self.assertIn("run has no federation to export, because of samples with several labels each",
+                      self.call("export", "run", "--federation", "files", code=64)[1])
+        self.assertFalse(os.path.exists(self.path("files")))
         tables = self.write("two.npz", "<f4", lambda y: [[2 * v for v in row] for row in y])
         self.assertIn("is not one-hot", self.train(*tables, code=65)[1])
         out, _ = self.call("partition", "--data", "many.npz", "--clients", "3")

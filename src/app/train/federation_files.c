@@ -185,11 +185,6 @@ static Status write_data(const RunMemory *memory, const char *folder, Error *err
     const bool scaled = items->pixel_bytes == 1 && !layer_has(&memory->config->spec.layers[0], READS_NUMBERS);
     const int64_t samples = data->train.count, channels = scaled ? data->shape.channels : 0;
     Npz npz;
-    if (memory->config->spec.one_vs_rest)
-        return fail(err, STATUS_USAGE, "--loss bce: a federation's files know cross-entropy alone");
-    if (dataset_has_rows(items))
-        return fail(err, STATUS_USAGE,
-                    "the samples of %.64s have several labels each, which no federation's files hold yet", data->name);
     TRY(open_file(&npz, folder, "data.npz", err));
     npz_add(&npz, "x", items->pixel_bytes == 1 ? "|u1" : "<f4", 4,
             (int64_t[]){samples, data->shape.channels, data->shape.rows, data->shape.columns}, items->pixel_bytes,
