@@ -146,6 +146,7 @@ static const struct {
     {TRAIT_FLIPS, "images are flipped by random numbers that are Sounder's own; export the same run without it"},
     {TRAIT_HIDES_SAMPLES,
      "each step has noise of random numbers that are Sounder's own; export the same run without it"},
+    {TRAIT_WEIGHS_CLASSES, "samples count by weights that are not in the files; export the same run without it"},
     {TRAIT_CLUSTERS, "there is no one global model, but several"},
     {TRAIT_PERSONAL, "a part of the model stays with each client, and is not in what it hands in"},
 };
@@ -166,11 +167,6 @@ static Status check_options(const Export *self, Error *err) {
         return fail(err, STATUS_USAGE, "%.200s has no federation to export, because of %s of --algorithm %.60s: %s",
                     self->options.run, trait_rule(rule, trait, &options->recipe), options->algorithm, refusals[i].why);
     }
-    if (options->class_weights[0])
-        return fail(err, STATUS_USAGE,
-                    "%.200s has no federation to export, because of --class-weights: samples count "
-                    "by weights that are not in the files; export the same run without it",
-                    self->options.run);
     return STATUS_OK;
 }
 

@@ -2,7 +2,7 @@
 
 Usage: test_referee.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import importlib.util, os, re, subprocess, sys, unittest
+import importlib.util, json, os, re, subprocess, sys, unittest
 
 try:
     import numpy as np
@@ -133,10 +133,13 @@ class Federation(RunCase):
                 subprocess.run(["rm", "-r", self.path(name)], check=True)
 
     def test_the_first_rounds_alone_and_clients_that_keep_something(self):
-        self.train(*SMALL, "--algorithm", "scaffold", "--momentum", "0", "--out", "run")
+        self.train(*SMALL, "--algorithm", "scaffold", "--momentum", "0", "--freeze", "fc1.bias", "--out", "run")
         self.assertIn("to the bit", self.export("run", "--federation", "federation", "--rounds", 2))
         self.assertEqual(sorted(os.listdir(self.path("federation"))),
                          ["data.npz", "federation.json", "partition.npz", "round-000000.npz", "round-000001.npz", "round-000002.npz"])
+        with open(self.path("federation/federation.json")) as file:
+            told = json.load(file)
+        self.assertEqual((told["freeze"], told["optimizer_state"]), ("fc1.bias", "fresh"))
         self.assertIn("--rounds 4: the run in run has done 3", self.export("run", "--federation", "more", "--rounds", 4, code=64))
         self.assertIn("has files already; name a new folder", self.export("run", "--federation", "federation", code=73))
 
@@ -150,6 +153,7 @@ class Federation(RunCase):
                 ("--model", "softmax", "--random-flip"): "--random-flip: images are flipped",
                 ("--model", "softmax", "--attack", "sign-flip", "--attackers", "1"): "--attack: attackers hand in",
                 ("--model", "softmax", "--client-noise", "gaussian sigma=0.1"): "--client-noise: clients see",
+                ("--model", "softmax", "--class-weights", "balanced"): "--class-weights: samples count by weights",
                 ("--model", "softmax", "--dp-sgd", "clip=1 noise=1"): "--dp-sgd: each step has noise",
                 ("--model", "softmax", "--algorithm", "ifca"): "personal clusters of --algorithm ifca: there is no one global model",
                 ("--model", "linear 4; linear 10", "--algorithm", "fedper"): "personal head of --algorithm fedper: a part of the model"}.items()):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/options/option_table.h"
 #include "app/train/run_folder.h"
 #include "base/file.h"
 #include "datasets/order.h"
@@ -165,6 +166,8 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
     put_real(&json, "weight_decay", (double)training->sgd.weight_decay);
     put_real(&json, "clip_grad_norm", training->clip);
     put_real(&json, "label_smoothing", training->label_smoothing);
+    put_readable(&json, "freeze", options->freeze);
+    put_text(&json, "optimizer_state", option_find("client-optimizer-state")->choices[training->optimizer_state]);
     put_whole(&json, "seed", (int64_t)options->seed);
     TRY(json_text(&text, &bytes, &json, JSON_INDENT(1), "federation.json", err));
     snprintf(path, sizeof path, "%.3900s/federation.json", folder);
