@@ -147,8 +147,7 @@ class Robust(NodesCase):
                     seen += 1
             self.assertGreater(seen, 1)
         for client, why, *options in (("4", "that client attacks itself"), ("12", "there is no such client"),
-                                      ("7", "that client never trains (--new-clients)", "--new-clients", "7"),
-                                      ("7", "that client never arrives (--without)", "--without", "7")):
+                                      ("7", "that client never trains (--new-clients)", "--new-clients", "7")):
             _, err = self.train(*TASK, "--clients", "12", "--attack", f"mimic client={client}", "--attackers", "1,4,8", *options, "--out", "no", code=64)
             self.assertIn(f"--attack mimic client={client}: {why}; name another from 0 to 11", err)
 

@@ -250,12 +250,12 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     return STATUS_OK;
 }
 
-// Without the client that it names, mimic would copy another one in each round.
+// Without the client that it names, mimic copies another one in each round. `sounder worth` compares runs with others
+// --without that client.
 static Status check_victim(const RunMemory *memory, const Options *options, Error *err) {
     const double number = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
     const uint32_t victim = number < options->clients ? (uint32_t)number : 0;
     const char *why = NULL;
-    if (memory->absent && memory->absent[victim]) why = "that client never arrives (--without)";
     if (memory->new_clients && memory->new_clients[victim]) why = "that client never trains (--new-clients)";
     if (memory->attackers[victim]) why = "that client attacks itself";
     if (number >= options->clients) why = "there is no such client";
