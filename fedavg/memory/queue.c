@@ -70,28 +70,26 @@ uint32_t queue_unfinished(const Queue *queue) {
     return unfinished;
 }
 
-// While no worker takes jobs, an unfinished job was never begun, or its worker is dead.
-uint32_t queue_reopen(Queue *queue) {
-    uint32_t opened = 0;
-    for (uint32_t i = 0; i < queue->count; i++) {
-        if (!is_unfinished(&queue->jobs[i])) continue;
-        job_open(&queue->jobs[i]);
-        opened++;
-    }
-    atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
-    return opened;
-}
-
-// Only the dead worker could have changed its jobs: no other process writes a job that it does not own.
-uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
+// owner: rank + 1; 0: any.
+static uint32_t reopen(Queue *queue, uint32_t owner, bool finished_too) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
         Job *job = &queue->jobs[i];
-        if (atomic_load_explicit(&job->owner, memory_order_relaxed) != rank + 1) continue;
+        if (owner > 0 && atomic_load_explicit(&job->owner, memory_order_relaxed) != owner) continue;
         if (!finished_too && !is_unfinished(job)) continue;
         job_open(job);
         opened++;
     }
     atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
     return opened;
+}
+
+// While no worker takes jobs, an unfinished job was never begun, or its worker is dead.
+uint32_t queue_reopen(Queue *queue) {
+    return reopen(queue, 0, false);
+}
+
+// Only the dead worker could have changed its jobs: no other process writes a job that it does not own.
+uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
+    return reopen(queue, rank + 1, finished_too);
 }
