@@ -277,31 +277,27 @@ void cohort_choose(Cohort *cohort) {
     cohort->candidates = 0;
 }
 
-// work: the member, with the samples that the clock counts. key: of its training.
-static void add_energy(Cohort *cohort, const Member *work, uint32_t key) {
+// Plans the member's training: its steps, when it hands in, and its joules. key: of the training.
+static void plan_training(Cohort *cohort, Member *member, uint32_t key) {
     const RunConfig *config = cohort->memory->config;
-    world_energy(&cohort->training_joules, &cohort->link_joules, work, &config->world, config->training.local_epochs,
-                 asks_candidates(config) ? 0 : cohort->each.down, cohort->each.up, config->seed, key);
+    const uint32_t size = config->training.batch_size, epochs = config->training.local_epochs;
+    const uint64_t down = cohort->each.down, up = cohort->each.up;
+    const Training training = run_memory_training(cohort->memory);
+    const Walk walk = walk_of(&config->recipe.schedule, key, member->epochs);
+    Member work = *member; // as the clock sees it
+    work.samples = walk_work(&walk, member->samples, size);
+    member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
+    member->reach = local_reach(&config->recipe.local, &training, member->steps);
+    member->end_microseconds = world_duration(&work, &config->world, epochs, down, up, config->seed, key);
+    world_energy(&cohort->training_joules, &cohort->link_joules, &work, &config->world, epochs,
+                 asks_candidates(config) ? 0 : down, up, config->seed, key);
 }
 
-// Computes steps and durations of all members. Random durations use functions of the C library: node 0's are taken by
-// all nodes.
+// Random durations use functions of the C library: node 0's are taken by all nodes.
 static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
-    const RunConfig *config = cohort->memory->config;
-    const Training training = run_memory_training(cohort->memory);
-    for (uint32_t i = 0; i < cohort->count; i++) {
-        Member *member = &cohort->members[i];
-        uint32_t size = config->training.batch_size;
-        const Walk walk = walk_of(&config->recipe.schedule, cohort->round, member->epochs);
-        member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
-        Member work = *member; // as the clock sees it
-        work.samples = walk_work(&walk, member->samples, size);
-        member->reach = local_reach(&config->recipe.local, &training, member->steps);
-        member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
-                                                  cohort->each.down, cohort->each.up, config->seed, cohort->round);
-        add_energy(cohort, &work, cohort->round);
-    }
-    if (!world_has_random_durations(&config->world)) return STATUS_OK;
+    for (uint32_t i = 0; i < cohort->count; i++)
+        plan_training(cohort, &cohort->members[i], cohort->round);
+    if (!world_has_random_durations(&cohort->memory->config->world)) return STATUS_OK;
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
 }
 
@@ -349,19 +345,15 @@ static int job_order(const void *a, const void *b) {
 // A round ends with the next version. The updates that its clients send are counted in it, though they may arrive
 // later. Nothing is simulated again: fates, shares and times were decided for the whole run before its first round.
 static void complete_scheduled(Cohort *cohort) {
-    const RunConfig *config = cohort->memory->config;
     const uint64_t *published = cohort->memory->schedule.published;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};
     cohort->microseconds = published[cohort->round] - published[cohort->round - 1];
     cohort->jobs = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
-        Member work = cohort->members[i];
-        const ScheduledJob *job = &cohort->memory->schedule.jobs[work.flight];
-        const uint32_t key = schedule_key(job->start, job->visit);
-        const Walk walk = walk_of(&config->recipe.schedule, key, work.epochs);
-        work.samples = walk_work(&walk, work.samples, config->training.batch_size);
-        add_energy(cohort, &work, key);
-        cohort->jobs += work.fate == MEMBER_ARRIVES;
+        Member *member = &cohort->members[i];
+        const ScheduledJob *job = &cohort->memory->schedule.jobs[member->flight];
+        plan_training(cohort, member, schedule_key(job->start, job->visit));
+        cohort->jobs += member->fate == MEMBER_ARRIVES;
     }
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
