@@ -36,11 +36,9 @@ static void allocate(Combine *combine) {
         combine->mixed = own(&combine->owned, rows * ROW_BLOCK, sizeof *combine->mixed);
     }
     if (!combine->wants_products) return;
-    combine->sections = own(&combine->owned, ROW_SECTIONS * square, sizeof *combine->sections);
     combine->products = own(&combine->owned, square, sizeof *combine->products);
     combine->mixed_products = own(&combine->owned, square, sizeof *combine->mixed_products);
     combine->workspace = own(&combine->owned, 2 * square + 4 * rows, sizeof *combine->workspace);
-    combine->wide = own(&combine->owned, rows * ROW_PRODUCT_BLOCK, sizeof *combine->wide);
 }
 
 static bool wants_products(const Algorithm *algorithm) {
@@ -93,7 +91,11 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
     if (status == STATUS_OK)
         status =
             open_blas(&combine->blas, &memory->algorithm, &config->attack, config->cohort, config->parameters, err);
-    if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, ROW_TRAVELLING_FLOATS, err);
+    const bool products = combine->wants_products || crafted_wants_products(&config->attack);
+    if (status == STATUS_OK)
+        status =
+            row_walk_init(&combine->walk, memory, nodes, ROW_TRAVELLING_FLOATS, products ? config->cohort + 1 : 0, err);
+    combine->walk.blas = combine->blas;
     if (status != STATUS_OK) combine_free(combine);
     return status;
 }
@@ -138,34 +140,11 @@ static void list_jobs(Combine *combine) {
         combine->weights[row] /= sum; // of those that arrived
 }
 
-static Status walk_rows(Combine *combine, RowVisit visit, Error *err) {
-    return row_walk(&combine->walk, (const Job *const *)combine->jobs, combine->count, combine->center, visit, combine,
-                    err);
-}
-
-// Products ------------------------------------------------------------------------------------------------------------
+// Mixing --------------------------------------------------------------------------------------------------------------
 
 static uint32_t all_rows(const Combine *combine) {
     return combine->count + combine->asides;
 }
-
-static void add_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
-    const Combine *combine = context;
-    (void)first;
-    rows_products(combine->sections + (size_t)section * rows->count * rows->count, rows, combine->blas, combine->wide,
-                  count);
-}
-
-// Products are computed in sections whose number does not depend on the nodes. Each node computes some of them, all
-// nodes get them all, and add them in order: so the bits are those of one node.
-static Status find_products(Combine *combine, Error *err) {
-    const size_t rows = all_rows(combine);
-    memset(combine->sections, 0, ROW_SECTIONS * rows * rows * sizeof *combine->sections);
-    TRY(walk_rows(combine, add_products, err));
-    return row_walk_products(&combine->walk, combine->products, combine->sections, rows, err);
-}
-
-// Mixing --------------------------------------------------------------------------------------------------------------
 
 // products (mixed, mixed) = parts * products * parts^T. Mixed updates are never made for this: their products follow
 // from the products of the rows. A row aside (a center, the server's own update) is not mixed.
@@ -317,13 +296,15 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
         combine->mix->mix ? combine->mix->mixed(combine->count, recipe_of(combine)->mix.number) : combine->count;
     *enough = combine->mixed_count >= (rule->least ? rule->least(number) : 1);
     if (!*enough || rule->external) return STATUS_OK;
-    if (combine->wants_products) TRY(find_products(combine, err));
+    const Job *const *jobs = (const Job *const *)combine->jobs;
+    if (combine->wants_products)
+        TRY(row_walk_products(&combine->walk, combine->products, jobs, combine->count, combine->center, err));
     if (combine->mix->mix) mix_rows(combine, round);
     choose(combine);
     share_rows(combine);
     memset(combine->total, 0, parameters * sizeof *combine->total);
     if (rule->column && combine->mixed_count > 1) // a single one is what any rule takes
-        TRY(walk_rows(combine, add_columns, err));
+        TRY(row_walk(&combine->walk, jobs, combine->count, combine->center, add_columns, combine, err));
     else
         add_by_share(combine);
     note_choice(combine);

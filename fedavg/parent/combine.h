@@ -38,9 +38,8 @@ typedef struct Combine {
     double *shares;                    // (rows): what of each the combined update has
     double *mixed_shares;              // (rows): the same of mixed updates
     double *parts;                     // (rows, rows): what of each update a mixed one has
-    double *sections;                  // (ROW_SECTIONS, rows, rows): products of all updates, the upper half
     double *products, *mixed_products; // (rows, rows)
-    double *workspace, *wide;
+    double *workspace;
     float *columns, *mixed; // workspace
     const float **picked;   // (rows)
     uint32_t *order;        // (rows)

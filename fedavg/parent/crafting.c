@@ -24,8 +24,8 @@ Status crafting_init(Crafting *crafting, Combine *combine, Error *err) {
     crafting->update = own(&crafting->owned, parameters, sizeof *crafting->update);
     crafting->values = own(&crafting->owned, parameters, sizeof *crafting->values);
     if (crafted_wants_products(&config->attack)) {
-        crafting->products = own(&crafting->owned, (ROW_SECTIONS + 1) * rows * rows, sizeof *crafting->products);
-        crafting->workspace = own(&crafting->owned, rows * ROW_PRODUCT_BLOCK, sizeof *crafting->workspace);
+        crafting->products = own(&crafting->owned, rows * rows, sizeof *crafting->products);
+        crafting->workspace = own(&crafting->owned, 3 * rows, sizeof *crafting->workspace);
     }
     if (!crafting->owned.lacks_memory) return STATUS_OK;
     crafting_free(crafting);
@@ -79,51 +79,35 @@ static void visit_deviations(void *context, const Rows *rows, uint32_t section, 
     crafted_deviations(crafting->update + first, rows, count);
 }
 
-// Products are summed per section, since a section is what one node sees; row_walk_products adds the sections in one
-// order.
-static void visit_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
-    const Crafting *crafting = context;
-    (void)first;
-    rows_products(crafting->products + (size_t)section * rows->count * rows->count, rows, crafting->combine->blas,
-                  crafting->workspace, count);
-}
-
-// *products (rows, rows) of the updates, and of what is aside.
-static Status find_products(const double **products, Crafting *crafting, const float *aside, Error *err) {
-    const size_t rows = crafting->count + (aside ? 1 : 0), square = rows * rows;
-    double *sum = crafting->products + ROW_SECTIONS * square;
-    memset(crafting->products, 0, ROW_SECTIONS * square * sizeof *sum);
-    TRY(walk(crafting, aside, visit_products, err));
-    *products = sum;
-    return row_walk_products(&crafting->combine->walk, sum, crafting->products, rows, err);
+static Status find_products(Crafting *crafting, const float *aside, Error *err) {
+    return row_walk_products(&crafting->combine->walk, crafting->products, crafting->jobs, crafting->count, aside, err);
 }
 
 // The vector of deviations takes part in the products as one more row, because the reach follows from distances along
 // it: so the rows are walked twice, first for the deviations, then for the products.
 static Status find_reach(Crafting *crafting, Error *err) {
-    const double *products;
     memset(crafting->update, 0, config_of(crafting)->parameters * sizeof *crafting->update);
     TRY(walk(crafting, NULL, visit_deviations, err));
     TRY(share_update(crafting, err));
     for (size_t i = 0; i < config_of(crafting)->parameters; i++)
         crafting->values[i] = (float)crafting->update[i];
-    TRY(find_products(&products, crafting, crafting->values, err));
+    TRY(find_products(crafting, crafting->values, err));
     crafting->of_deviation =
-        crafted_reach(products, crafting->count, &config_of(crafting)->attack, crafting->workspace);
+        crafted_reach(crafting->products, crafting->count, &config_of(crafting)->attack, crafting->workspace);
     return STATUS_OK;
 }
 
 // One victim is copied in all rounds, so that it counts too much: the client that is named, or the furthest in the
 // first attacked round. In rounds without it the furthest is copied.
 static Status find_copied(Crafting *crafting, Error *err) {
-    const double *products, named = config_of(crafting)->attack.number[0];
+    const double named = config_of(crafting)->attack.number[0];
     uint32_t *victim = &crafting->combine->memory->control->victim;
     if (!isnan(named)) *victim = (uint32_t)named + 1;
     for (uint32_t row = 0; row < crafting->count; row++)
         if (crafting->jobs[row]->client + 1 == *victim) crafting->copied = row;
     if (crafting->copied != UINT32_MAX) return STATUS_OK;
-    TRY(find_products(&products, crafting, NULL, err));
-    crafting->copied = crafted_furthest(products, crafting->count, crafting->workspace);
+    TRY(find_products(crafting, NULL, err));
+    crafting->copied = crafted_furthest(crafting->products, crafting->count, crafting->workspace);
     if (*victim == 0) *victim = crafting->jobs[crafting->copied]->client + 1;
     return STATUS_OK;
 }

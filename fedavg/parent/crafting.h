@@ -23,8 +23,8 @@ typedef struct Crafting {
     uint32_t count;    // of them
     double *update;    // owned (parameters): what is crafted
     float *values;     // owned (parameters): the deviations of what they know; then the weights that they hand in
-    double *products;  // owned (ROW_SECTIONS + 1, squares of cohort + 1): of the sections, and of all; NULL: not wanted
-    double *workspace; // owned (rows, ROW_PRODUCT_BLOCK), likewise
+    double *products;  // owned (cohort + 1, cohort + 1); NULL: not wanted
+    double *workspace; // owned (3 cohort + 3), likewise
     double of_mean, of_deviation;
     uint32_t copied; // mimic: the row among jobs; UINT32_MAX with other attacks
 } Crafting;

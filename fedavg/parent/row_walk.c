@@ -33,7 +33,8 @@ static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling,
 
 // A section is a piece where nothing travels. On several nodes a piece is shorter, since each node holds the pieces
 // that it sends and those that it receives.
-Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err) {
+Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, uint32_t product_rows,
+                     Error *err) {
     const RunConfig *config = memory->config;
     const uint32_t rows = config->slots.rows > 0 ? config->cohort : 0;
     *walk = (RowWalk){.memory = memory, .nodes = nodes};
@@ -43,6 +44,8 @@ Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_
     walk->piece = section;
     walk->values = own(&walk->owned, rows + 1, sizeof *walk->values);
     walk->from = own(&walk->owned, rows + 1, sizeof *walk->from);
+    walk->sections = own(&walk->owned, ROW_SECTIONS * (size_t)product_rows * product_rows, sizeof *walk->sections);
+    walk->wide = own(&walk->owned, (size_t)product_rows * ROW_PRODUCT_BLOCK, sizeof *walk->wide);
     Status status = !walk->owned.lacks_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
     if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, travelling, err);
     walk->pieces = (uint32_t)((section + walk->piece - 1) / walk->piece);
@@ -133,15 +136,24 @@ Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) 
     return status;
 }
 
-// Sections are added in their order on every node, and their number does not depend on the nodes: so the bits are those
-// of one node.
-Status row_walk_products(RowWalk *walk, double *products, double *sections, size_t rows, Error *err) {
-    const size_t square = rows * rows, bytes = square * sizeof *products;
-    TRY(row_walk_gather(walk, sections, bytes, err));
+static void add_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+    const RowWalk *walk = context;
+    (void)first;
+    rows_products(walk->sections + (size_t)section * rows->count * rows->count, rows, walk->blas, walk->wide, count);
+}
+
+// Each node computes some of the sections. They are added in their order on every node, and their number does not
+// depend on the nodes: so the bits are those of one node.
+Status row_walk_products(RowWalk *walk, double *products, const Job *const *jobs, uint32_t count, const float *aside,
+                         Error *err) {
+    const size_t rows = count + (aside ? 1u : 0u), square = rows * rows, bytes = square * sizeof *products;
+    memset(walk->sections, 0, ROW_SECTIONS * bytes);
+    TRY(row_walk(walk, jobs, count, aside, add_products, walk, err));
+    TRY(row_walk_gather(walk, walk->sections, bytes, err));
     memset(products, 0, bytes);
     for (uint32_t section = 0; section < ROW_SECTIONS; section++)
         for (size_t i = 0; i < square; i++)
-            products[i] += sections[section * square + i];
+            products[i] += walk->sections[section * square + i];
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < i; j++)
             products[i * rows + j] = products[j * rows + i];

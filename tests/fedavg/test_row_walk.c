@@ -119,7 +119,7 @@ static void *run_node(void *argument) {
     const Job *jobs[CLIENTS];
     for (uint32_t row = 0; row < CLIENTS; row++)
         jobs[row] = &node->jobs[row];
-    node->status = row_walk_init(&node->walk, &node->memory, &node->nodes, node->travelling, &node->err);
+    node->status = row_walk_init(&node->walk, &node->memory, &node->nodes, node->travelling, 0, &node->err);
     if (node->status != STATUS_OK) return NULL;
     node->status = row_walk(&node->walk, jobs, CLIENTS, node->aside, look, node, &node->err);
     if (node->status == STATUS_OK)
