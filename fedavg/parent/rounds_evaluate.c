@@ -16,7 +16,6 @@
 static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
                           EvaluationTask task, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Draw draw = {.seed = config->seed, .round = round};
     Queue *queue = rounds->memory->queue;
     queue_clear(queue);
     for (uint32_t place = 0; place < count; place++) {
@@ -27,7 +26,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
         if (task == EVALUATE_TRAINING_DATA) continue;
         const uint32_t samples = rounds->cohort.samples[job->client], size = config->training.batch_size;
         job->count = samples < size ? samples : size;
-        job->first = sampler_batch(&draw, job->client, samples, size);
+        job->first = sampler_batch(config->seed, round, job->client, samples, size);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(rounds->memory, rounds->nodes, err));

@@ -33,7 +33,7 @@ static void begin(Trial *trial, Sampling sampling) {
 static uint32_t draw(Trial *trial, uint64_t seed, uint32_t round) {
     trial->draw.seed = seed;
     trial->draw.round = round;
-    return trial->count = samplers[trial->world.sampling](trial->drawn, &trial->draw);
+    return trial->count = sampler_draw(trial->drawn, &trial->draw);
 }
 
 static void check_ascending(const Trial *trial, bool repeats) {

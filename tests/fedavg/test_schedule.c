@@ -199,7 +199,7 @@ static void where_all_wait_for_all_it_is_fedavgs_cohorts_and_shares(void **state
             samples[c] = f.clients[c].samples;
         const Draw draw = {
             .world = &f.world, .samples = samples, .clients = CLIENTS, .size = M, .seed = SEED, .round = v + 1};
-        assert_int_equal(samplers[SAMPLING_UNIFORM](drawn, &draw), M);
+        assert_int_equal(sampler_draw(drawn, &draw), M);
         assert_int_equal(schedule.first[v + 1] - schedule.first[v], M);
         Member members[M];
         for (uint32_t i = 0; i < M; i++)

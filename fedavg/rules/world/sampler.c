@@ -147,7 +147,7 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
     return size;
 }
 
-const Sampler samplers[SAMPLING_COUNT] = {
+static uint32_t (*const samplers[])(uint32_t *drawn, const Draw *draw) = {
     [SAMPLING_UNIFORM] = draw_uniform, [SAMPLING_POISSON] = draw_poisson,
     [SAMPLING_BY_SIZE] = draw_by_size, [SAMPLING_POWER_OF_CHOICE] = draw_candidates,
     [SAMPLING_CYCLIC] = draw_cyclic,   [SAMPLING_AVAILABLE] = draw_available};
@@ -188,7 +188,7 @@ uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double
 }
 
 // A run of samples from a random place: the client's samples are in random order already, and a run needs no list.
-uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size) {
-    const RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BATCH, client);
+uint32_t sampler_batch(uint64_t seed, uint32_t round, uint32_t client, uint32_t count, uint32_t size) {
+    const RngKey key = rng_key(seed, RNG_SAMPLER, round, STREAM_BATCH, client);
     return count > size ? (uint32_t)below(key, 0, count - size + 1) : 0;
 }

@@ -1,5 +1,4 @@
-// Draws the clients of a round: functions of (seed, round) and of the clients' sizes, one row of a table for each kind
-// of Sampling (world.h).
+// Draws the clients of a round, by the kind of Sampling (world.h): functions of (seed, round) and the clients' sizes.
 //
 //   uint32_t drawn = sampler_draw(clients, &draw);
 #ifndef SOUNDER_FEDAVG_RULES_WORLD_SAMPLER_H
@@ -25,12 +24,8 @@ typedef struct Draw {
 
 // drawn (clients): the drawn clients, ascending. They may be fewer than asked for; with replacement (by-size) a client
 // may occur several times. A smaller draw in_order is a prefix of a larger one. Poisson draws each client with
-// probability size / clients. Power-of-choice draws the candidates. Returns how many were drawn.
-typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
-extern const Sampler samplers[SAMPLING_COUNT];
-
-// Draws by the world's sampler, among the clients that the draw names. Without others these would be numbered from 0,
-// and be drawn alike.
+// probability size / clients. Power-of-choice draws the candidates. Clients that are drawn among others are drawn as if
+// they were all, numbered from 0. Returns how many were drawn.
 uint32_t sampler_draw(uint32_t *drawn, const Draw *draw);
 
 // Power-of-choice: keeps the `size` candidates (count, ascending) with the largest losses (count), the lower number
@@ -40,6 +35,6 @@ uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double
 
 // Power-of-choice by a batch: the first of the `size` samples that represent all of a client's samples (count, in
 // random order).
-uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size);
+uint32_t sampler_batch(uint64_t seed, uint32_t round, uint32_t client, uint32_t count, uint32_t size);
 
 #endif
