@@ -139,21 +139,27 @@ static Status measure_answers(Rounds *rounds, RoundReport *report, Error *err) {
     return answer_figures(&report->test_figures, memory->answers, report->test_count, classes, err);
 }
 
-// Workers that train from round to round are called to the barrier first. A GPU evaluates in the parent, whose net has
-// all test samples in its memory; the validation set and the backdoor's marked samples are always the workers' work.
+// A GPU tests in the parent, whose net has all test samples in its memory; the validation set and the backdoor's marked
+// samples are always the workers' work.
+static Status evaluate_set(Rounds *rounds, uint32_t round, EvaluationTask task, uint32_t most, ChunkSums *sums,
+                           Error *err) {
+    const RunMemory *memory = rounds->memory;
+    Parent *parent = &rounds->parent;
+    *sums = (ChunkSums){.samples = memory->data.test.count};
+    if (parent->backend->evaluate && task == EVALUATE_TEST_SET)
+        return parent->backend->evaluate(parent, &sums->result, rounds->wants_answers ? memory->answers : NULL, NULL,
+                                         round, err);
+    return evaluate_in_chunks(rounds, round, task, most, sums, err);
+}
+
+// Workers that train from round to round are called to the barrier first.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, RoundReport *report, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
-    const ParentBackend *parent = rounds->parent.backend;
     uint64_t start = clock_nanoseconds();
-    ChunkSums sums = {0};
+    ChunkSums sums;
     const bool validates = task == EVALUATE_VALIDATION;
-    if (parent->evaluate && !validates)
-        TRY(parent->evaluate(&rounds->parent, &sums.result, rounds->wants_answers ? rounds->memory->answers : NULL,
-                             NULL, round, err));
-    else {
-        TRY(evaluate_in_chunks(rounds, round, task, UINT32_MAX, &sums, err));
-        TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
-    }
+    TRY(evaluate_set(rounds, round, task, UINT32_MAX, &sums, err));
+    TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
     report->test_hits = sums.result.hits;
     report->validates = validates;
     report->test_count = validates ? rounds->memory->partition.validation_count : rounds->memory->data.test.count;
@@ -167,18 +173,11 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     return STATUS_OK;
 }
 
-// A GPU tests the whole set in the parent at once.
 Status rounds_rehearse_test(Rounds *rounds, Rehearsal *rehearsal, Error *err) {
     const uint64_t begin = clock_nanoseconds();
-    const RunMemory *memory = rounds->memory;
-    const ParentBackend *parent = rounds->parent.backend;
-    const bool validates = memory->partition.validation_count > 0;
-    ChunkSums sums = {0};
-    if (parent->evaluate && !validates) {
-        TRY(parent->evaluate(&rounds->parent, &sums.result, NULL, NULL, 1, err));
-        sums.samples = memory->data.test.count;
-    } else
-        TRY(evaluate_in_chunks(rounds, 1, validates ? EVALUATE_VALIDATION : EVALUATE_TEST_SET, 1, &sums, err));
+    const bool validates = rounds->memory->partition.validation_count > 0;
+    ChunkSums sums;
+    TRY(evaluate_set(rounds, 1, validates ? EVALUATE_VALIDATION : EVALUATE_TEST_SET, 1, &sums, err));
     rehearsal->tested = sums.samples;
     rehearsal->test_seconds = clock_seconds_since(begin);
     return STATUS_OK;
