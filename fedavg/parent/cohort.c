@@ -224,21 +224,27 @@ void cohort_expect(Cohort *cohort, uint32_t round) {
     cohort->abandoned = false;
 }
 
+uint32_t cohort_draw(Cohort *cohort, uint32_t size, uint32_t round, bool in_order) {
+    const RunConfig *config = cohort->memory->config;
+    const Draw draw = {.world = &config->world,
+                       .samples = cohort->samples,
+                       .there = cohort->there,
+                       .scratch = cohort->scratch,
+                       .among = cohort->memory->population,
+                       .clients = config->population,
+                       .size = size,
+                       .seed = config->seed,
+                       .round = round,
+                       .in_order = in_order};
+    return sampler_draw(cohort->drawn, &draw);
+}
+
 // Draws as a pure function of seed, round and the simulated time, so that a resumed run draws the clients that it would
 // have drawn. With power-of-choice the draw only names candidates, and their losses decide.
 void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;
     cohort->wanted = world_cohort(world, cohort->most, round);
-    Draw draw = {.world = world,
-                 .samples = cohort->samples,
-                 .there = cohort->there,
-                 .scratch = cohort->scratch,
-                 .among = cohort->memory->population,
-                 .clients = config->population,
-                 .size = selected(world, config->population, cohort->wanted),
-                 .seed = config->seed,
-                 .round = round};
     find_samples(cohort, round);
     cohort->nobody_until = UINT64_MAX;
     if (cohort->there)
@@ -252,7 +258,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
         enlist_scheduled(cohort);
         return;
     }
-    uint32_t drawn = sampler_draw(cohort->drawn, &draw);
+    const uint32_t drawn = cohort_draw(cohort, selected(world, config->population, cohort->wanted), round, false);
     cohort->candidates = world->sampling == SAMPLING_POWER_OF_CHOICE ? drawn : 0;
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }

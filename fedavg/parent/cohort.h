@@ -66,6 +66,9 @@ uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_pe
 // Draws the members, or for power-of-choice the candidates. A function of seed, round and simulated time.
 void cohort_begin(Cohort *cohort, uint32_t round);
 
+// Draws this many clients into cohort->drawn; in_order as in sampler.h. Returns how many were drawn.
+uint32_t cohort_draw(Cohort *cohort, uint32_t size, uint32_t round, bool in_order);
+
 // On the real clock no client is drawn for a round: its clients are known when it is over.
 void cohort_expect(Cohort *cohort, uint32_t round);
 

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/sum/aggregate.h"
-#include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/worker/flights.h"
 
@@ -59,18 +58,8 @@ static void free_clock(Rounds *rounds) {
 // Draws the order in which clients begin from this version. The draw covers all clients, for it is not known how many
 // will begin before the next version.
 static void draw(Rounds *rounds) {
-    const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
-    const Draw draw = {.world = &config->world,
-                       .samples = rounds->cohort.samples,
-                       .scratch = rounds->cohort.scratch,
-                       .among = rounds->memory->population,
-                       .clients = config->population,
-                       .size = config->population,
-                       .seed = config->seed,
-                       .round = version_of(rounds) + 1,
-                       .in_order = true};
-    clock->picked = sampler_draw(clock->picks, &draw);
+    clock->picked = cohort_draw(&rounds->cohort, rounds->memory->config->population, version_of(rounds) + 1, true);
     clock->next = 0;
 }
 
@@ -79,7 +68,6 @@ static void draw(Rounds *rounds) {
 static Status init(Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
-    clock->picks = own(&clock->owned, config->clients, sizeof *clock->picks);
     clock->visits = own(&clock->owned, config->clients, sizeof *clock->visits);
     clock->lost = own(&clock->owned, config->clients, sizeof *clock->lost);
     clock->busy = own(&clock->owned, config->clients, sizeof *clock->busy);
@@ -103,7 +91,7 @@ static bool pick(uint32_t *client, Rounds *rounds) {
         return true;
     }
     for (uint32_t tried = 0; tried < clock->picked; tried++) {
-        *client = clock->picks[clock->next++ % clock->picked];
+        *client = rounds->cohort.drawn[clock->next++ % clock->picked];
         if (!clock->busy[*client] && rounds->cohort.samples[*client] > 0) return true;
     }
     return false;

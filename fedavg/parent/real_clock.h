@@ -17,9 +17,10 @@ typedef struct Rounds Rounds;
 typedef struct RealClock {
     Schedule log; // owned: the jobs that were applied, in the order of their arrival
     Owned owned;
-    uint32_t *picks, *visits, *lost; // owned (clients): the order of a version's draw; begun so often; to begin anew
-    uint8_t *busy;                   // owned (clients)
-    uint32_t picked, next, lost_count;
+    uint32_t *visits, *lost; // owned (clients): begun so often; to begin anew
+    uint8_t *busy;           // owned (clients)
+    uint32_t picked, next;   // of the draw of the version (Cohort.drawn); its next client
+    uint32_t lost_count;
     uint32_t collected, refused; // updates of the version in the making; those refused since the last
     uint32_t untold;             // refused or late ones for which its record has no place
     uint64_t start_nanoseconds, round_nanoseconds;
