@@ -118,6 +118,7 @@ class Sweep(RunCase):
 
     def test_a_list_takes_values_together_and_a_draw_some_of_the_grid(self):
         self.assertEqual(self.plan(*SMALL, "--search", "list", "--lr", "0.1,0.2", "--seed", "3,4"), ["lr=0.1,seed=3", "lr=0.2,seed=4"])
+        self.assertEqual(self.plan(*SMALL, "--search", "list", "--lr", "0.1,0.1,0.2", "--seed", "3,4,3"), ["lr=0.1,seed=3", "lr=0.1,seed=4", "lr=0.2,seed=3"])
         grid = self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9")
         drawn = self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9", "--search", "random", "--number", "5")
         self.assertEqual((len(set(drawn)), set(drawn) - set(grid), len(grid)), (5, set(), 27))

@@ -105,12 +105,13 @@ static Status add_values(SweepAxis *axis, const char *text, Error *err) {
     return add_list(axis, text, ",", err);
 }
 
-static Status check_values(const SweepAxis *axis, Error *err) {
+// In a list each value has its place, and may have several.
+static Status check_values(const SweepAxis *axis, bool is_list, Error *err) {
     for (size_t i = 0; i < axis->count; i++) {
         Options scratch;
         options_defaults(&scratch);
         TRY(option_set(&scratch, axis->option, axis->values[i], "--", err));
-        for (size_t k = 0; k < i; k++)
+        for (size_t k = 0; k < i && !is_list; k++)
             if (strcmp(axis->values[i], axis->values[k]) == 0)
                 return fail(err, STATUS_USAGE, "--%s: has the value %.200s twice; leave one of the two out",
                             axis->option->name, axis->values[i]);
@@ -161,7 +162,7 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
         return fail(err, STATUS_USAGE,
                     "-: every run reads the experiment anew, which standard input cannot be; name a file");
     for (size_t i = 0; i < plan->axis_count; i++)
-        TRY(check_values(&plan->axes[i], err));
+        TRY(check_values(&plan->axes[i], options->search == SWEEP_LIST, err));
     return STATUS_OK;
 }
 
