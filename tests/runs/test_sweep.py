@@ -454,6 +454,7 @@ class Sweep(RunCase):
             (["--seed", "1..3", "--part", "4/4"], 64, "--part 4/4: the sweep has fewer runs"),
             (["--seed", "1..3", "--part", "1/2", "--search", "halving"], 64, "--part: does not go with --search halving"),
             (["--rounds", "3,9", "--search", "halving"], 64, "--search halving: all runs need the same --rounds"),
+            (["--algorithm", "fedasync", "--clock", "real", "--lr", "0.1,0.2", "--search", "halving"], 64, "--clock real: does not go with --search halving"),
             (["-", "--seed", "1..3"], 64, "-: every run reads the experiment anew"),
             (["none.yaml", "--seed", "1..3"], 66, "none.yaml"),
             (["--data", "none.npz", "--seed", "1..3"], 66, "no data set none.npz"),

@@ -297,6 +297,9 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     TRY(make_arguments(job, plan, i, err));
     const Status status = resolve_arguments(options, job, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
+    if (plan->search == SWEEP_HALVING && options_clock_is_real(options))
+        return fail(err, STATUS_USAGE,
+                    "--clock real: does not go with --search halving, which continues runs; leave one of the two out");
     TRY(divide_cores(options, job, plan, cores, err));
     job->rounds = job->aim = options->rounds;
     job->figure = run_figure_of(options, false);
