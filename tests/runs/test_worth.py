@@ -108,6 +108,8 @@ class Worth(RunCase):
         self.train(*TASK, "--algorithm", "fedasync", "--out", "late")
         self.assertIn("give --samples 0", self.worth("late", code=64)[1])
         self.assertIn("leave-one-out", self.worth("late", "--samples", "0")[0])
+        self.train(*TASK, "--algorithm", "fedasync", "--clock", "real", "--out", "real")
+        self.assertIn("give one with --clock simulated", self.worth("real", "--samples", "0", code=64)[1])
         self.train(*TASK, "--algorithm", "ssgd", "--out", "steps")
         self.assertIn("only used with an --algorithm with rounds", self.worth("steps", code=64)[1])
 

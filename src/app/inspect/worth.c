@@ -67,6 +67,11 @@ static Status find_players(Worth *worth, Error *err) {
     if (worth->player_count < 2)
         return fail(err, STATUS_USAGE, "%.200s has %zu client; what one is worth shows beside others",
                     worth->options.folders[0], worth->player_count);
+    if (options_clock_is_real(of))
+        return fail(err, STATUS_USAGE,
+                    "%.200s: two runs with --clock real differ by what the machine does, too; give one with --clock "
+                    "simulated",
+                    worth->options.folders[0]);
     if (worth->options.samples > 0 && options_algorithm(of).engine->buffers)
         return fail(err, STATUS_USAGE,
                     "--samples %d: a Shapley value begins with a run without all clients, and schedule buffered waits "
