@@ -232,8 +232,8 @@ static const ClashRow clashes[] = {
     {WHOLE_BATCHES, {WRITES},
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
-    // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {HIDES_SAMPLES, CONTRASTS, SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
+    // These reasons continue the first side: "personal moreau of --algorithm is for the CPU alone".
+    {ON_GPU, {HIDES_SAMPLES, CONTRASTS, MOREAU, MIXED, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},

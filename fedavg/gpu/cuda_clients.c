@@ -7,10 +7,11 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/world/walk.h"
 
-// Whether the rule adds anything to a client's gradients.
+// Whether something is added to a client's gradients: by the rule, or by the pull of a second model.
 static bool shifts(const RunConfig *config) {
     const LocalTurn turn = local_turn(&config->recipe.local, &config->training, 1, 1);
-    return run_algorithm(config).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
+    return run_algorithm(config).local->shifts || local_pull(&config->recipe.local, &turn) != 0 ||
+           config->personal.second;
 }
 
 // Whether rows of client state are the local rule's, and not what a code has left over. With error feedback a row is
@@ -103,6 +104,23 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
         clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(clients->memory, STATE_COMMON));
     cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
     return cuda_wait(clients->stream, err, "beginning the clients' turns");
+}
+
+Status cuda_clients_pull(CudaClients *clients, uint32_t count, const CudaBlocks *blocks, const float *weights,
+                         cudaStream_t stream, Error *err) {
+    const RunConfig *config = clients->memory->config;
+    const CudaTurns at = {.global = blocks->weights,
+                          .own = weights,
+                          .turns = clients->turns,
+                          .pulls = clients->pulls,
+                          .count = config->parameters,
+                          .stride = config->gpu.stride,
+                          .models = (int)count};
+    for (uint32_t m = 0; m < count; m++)
+        clients->host_pulls[m] = (float)config->personal.lambda;
+    TRY(cuda_copy(clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, stream, err));
+    cuda_local_shift(clients->shifts, &at, LOCAL_ROW_prox, stream);
+    return cuda_wait(stream, err, "pulling the clients' second models"); // host_pulls may be written again
 }
 
 // New states go straight into the host's file of rows. A row of a client that turns out not to fit is written, too, but

@@ -46,6 +46,10 @@ Status cuda_clients_init(CudaClients *clients, CudaArrays *arrays, const RunMemo
 Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
                           const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
 
+// The next training is that of second models, each pulled to the global one (PersonalPlan.lambda). Waits.
+Status cuda_clients_pull(CudaClients *clients, uint32_t count, const CudaBlocks *blocks, const float *weights,
+                         cudaStream_t stream, Error *err);
+
 // fits (count): whether what each client would keep is finite and small enough to be summed over all. Waits.
 Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bool *fits, Job *const *jobs,
                              uint32_t count, Error *err);

@@ -1,5 +1,5 @@
 // The parameters that stay with the clients of a launch (rules/local/personal_rules.h), around their training on the
-// GPU.
+// GPU: some of the model's, or all of a second model, which is trained before the shared one.
 //
 //   TRY(cuda_own_init(&own, &arrays, memory, models, err));
 //   each launch: TRY(cuda_own_begin(&own, weights, jobs, count, stream, err));  // added to the global weights
@@ -21,15 +21,17 @@ typedef struct CudaOwn {
     uint32_t floats;         // of a row; 0: no parameters stay
     float *rows;             // device (models, floats)
     uint32_t *places;        // device (floats): the parameter that a float of a row belongs to
+    float *initial;          // device (parameters): what rows of a second model are added to; NULL: the global weights
 } CudaOwn;
 
-// Device bytes of both arrays.
+// Device bytes of the arrays.
 uint64_t cuda_own_bytes(const RunConfig *config, uint32_t models);
 
-// Without such parameters the calls below do nothing. arrays: the owner of both.
+// Without such parameters the calls below do nothing. arrays: their owner.
 Status cuda_own_init(CudaOwn *self, CudaArrays *arrays, const RunMemory *memory, uint32_t models, Error *err);
 
-// weights (models strided): the local models, which are copies of the global one. Asynchronous.
+// weights (models strided): the local models, which are copies of the global one; they become the clients' own.
+// Asynchronous.
 Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uint32_t count, cudaStream_t stream,
                       Error *err);
 

@@ -226,7 +226,7 @@ static Status train_in_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     TRY(cuda_net_hold(self->net, 0, plan->first, err));
     TRY(cuda_optimizer_begin(self, jobs, false, err));
     self->trains_own = true;
-    const Status status = cuda_train_models(self, jobs, round | 1u << 30, err);
+    const Status status = cuda_train_models(self, jobs, personal_round(round), err);
     self->trains_own = false;
     TRY(status);
     TRY(cuda_net_hold(self->net, plan->first, plan->end, err));

@@ -59,7 +59,7 @@ class Auto(CardCase):
 
     def test_a_quiet_run_warns_that_an_option_of_a_card_has_no_effect(self):
         for number, (wish, settings, piece) in enumerate(((["--tf32"], {"CUBLAS": "off"}, "--tf32 has no effect: the CPU trains, for "), (["--gpu", "0"], {"DEVICES": 0}, "--gpu has no effect: the CPU trains, for there is no GPU: "),
-                                      (["--models-per-launch", "2", "--algorithm", "ditto"], {}, "--models-per-launch has no effect: the CPU trains, for personal ditto"))):
+                                      (["--models-per-launch", "2", "--algorithm", "pfedme"], {}, "--models-per-launch has no effect: the CPU trains, for personal moreau"))):
             out, err = self.train(*TINY, *wish, "--quiet", "--out", f"quiet-{number}", env=self.emulated(**settings))
             self.assertEqual((out, err.count("\n")), ("", 1), err)
             self.assertIn("sounder: warning: " + piece, err)
@@ -103,8 +103,8 @@ class Auto(CardCase):
         self.assertEqual(err, "")
 
     def test_a_personal_model_gets_the_line_where_a_card_was_asked_for(self):
-        out, err = self.train(*TINY, "--algorithm", "ditto", "--gpu", "0", "--out", "run")
-        self.took_the_cpu(out, "personal ditto of --algorithm is for the CPU alone")
+        out, err = self.train(*TINY, "--algorithm", "pfedme", "--gpu", "0", "--out", "run")
+        self.took_the_cpu(out, "personal moreau of --algorithm is for the CPU alone")
         self.assertEqual(err, "")
 
     def test_small_batches_are_trained_without_cublas(self):

@@ -14,6 +14,9 @@ OWN = (["fedbn", *NORMS], ["fedbn", "--model", "conv 3 3; batchnorm; relu; linea
        ["personal tensors names=conv1.bias,fc1.*; combine median", "--freeze", "conv1.weight"], ["fedper; send top-k 0.5 feedback=no"],
        ["fedrep head-epochs=3", "--momentum", "0.5"], ["fedrep head-epochs=2 layers=2; local prox; optimizer adam eps=0.01", "--lr", "0.01", "--clip-grad-norm", "0.5"],
        ["fedrep head-epochs=2", "--model", "conv 3 3; batchnorm; relu; linear 9; batchnorm; dropout 0.2; linear 10", "--finetune-epochs", "1"],
+       ["ditto"], ["fedprox mu=0.1; personal ditto lambda=0.3 epochs=2", "--momentum", "0.5", "--finetune-epochs", "1"],
+       ["ditto lambda=0 epochs=3; optimizer adam eps=0.01; send top-k 0.5 feedback=no", "--lr", "0.01", "--model", "conv 3 3; batchnorm; relu; dropout 0.2; linear 10"],
+       ["ditto; combine median", "--freeze", "conv1.weight", "--clip-grad-norm", "0.5"],
        ["fedbabu epochs=2", "--momentum", "0.5"], ["fedbabu epochs=2 tunes=head layers=2; local prox mu=0.1", "--model", "conv 3 3; pool 2; relu; linear 9; linear 10", "--finetune-epochs", "1"])
 KEPT = (["fedavg", "--momentum", "0.8"], ["fedprox; optimizer adam eps=0.01", "--lr", "0.01"],
         ["fedavg; optimizer sgd nesterov=yes", "--momentum", "0.8", "--clip-grad-norm", "0.5"], ["fedavg; schedule rounds steps=3", "--momentum", "0.5"])
@@ -85,7 +88,7 @@ class State(CardCase):
                    "--freeze", "conv1.bias,fc1.weight")
 
     def test_kills_and_late_copies_change_no_bit_of_what_clients_keep(self):
-        for number, words in enumerate((["fedper"], ["optimizer adam", "--lr", "0.01", "--client-optimizer-state", "keep"],
+        for number, words in enumerate((["fedper"], ["ditto epochs=2"], ["optimizer adam", "--lr", "0.01", "--client-optimizer-state", "keep"],
                                         ["fedavg", "--momentum", "0.5", "--client-optimizer-state", "average"])):
             with self.subTest(words):
                 options = [*CARD, *CLIENTS, "--workers", "2", "--rounds", "40", "--algorithm", *words]

@@ -109,7 +109,6 @@ class Init(RunCase):
                 _, err = self.train("--data", data, *task, "--init", "one/model.safetensors", *more, "--out", f"of-{data}{len(more)}")
                 self.assertIn(doubt + word, err) if word else self.assertNotIn(doubt, err)
 
-    @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
     def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")
         clients = ["--clients", "4", "--clients-per-round", "2", "--client-test", "0.2", "--eval-clients-every", "1"]
@@ -117,7 +116,7 @@ class Init(RunCase):
         def losses(run):
             return [(line["round"], line["model"], line["loss_by_samples"]) for line in self.metrics(run) if line["type"] == "clients_evaluation"]
 
-        for number, rule in enumerate(("ditto", "pfedme", "ditto; combine centered")):
+        for number, rule in enumerate(("ditto", "ditto; combine centered", *(() if ON_CARD else ("pfedme",)))):
             with self.subTest(rule):
                 task = [*TASK, *clients, "--model", NET, "--algorithm", rule, "--init", "start.safetensors"]
                 shutil.copy(self.path("first/model.safetensors"), self.path("start.safetensors"))
@@ -283,7 +282,7 @@ class Init(RunCase):
             self.assertNotIn("warning", err)
             figures[data] = {key: value for key, value in json.loads(out).items() if key.startswith("test_")}
         self.assertEqual(figures["other"], figures["numbered"])
-        self.assertGreater(figures["other"]["test_accuracy"], 0.5)
+        self.assertGreater(figures["other"]["test_accuracy"], 0.3)  # by chance 0.1
         self.assertIn("those of --data other are 1x1x80; say length=12 in --data", self.call("eval", run, "--data", "other", code=64)[1])
         for refused in (["eval", run], ["train", "--model", nets[0][0], "--init", run + "/model.safetensors", "--out", "refused", "--quiet"]):
             self.assertIn(f"{self.path('beyond')}: its texts have characters that are not in the model's vocabulary (4, in 24 places): b, z, \\xa9, \\xc3; leave",

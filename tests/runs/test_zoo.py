@@ -22,7 +22,7 @@ REASONS = {
     ("hogwild", "killed"): None,   # and a killed worker's steps of the round stay in the weights
     ("hogwild", "nodes"): "its workers write one piece of memory",
 }
-for name in ("ditto", "pfedme", "apfl", "ifca", "moon"):
+for name in ("pfedme", "apfl", "ifca", "moon"):
     REASONS[name, "card"] = " of --algorithm is for the CPU alone"
 REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
 REASONS["secagg", "card"] = "send masked of --algorithm is for the CPU alone"
