@@ -98,7 +98,7 @@ Status cuda_leave_cores(const RunConfig *config, Error *err) {
 }
 
 // Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN. cudaMemset
-// does not wait for the GPU, and other streams are not ordered after it.
+// does not wait for the GPU, and the parent's stream, which does not block, is not ordered after it.
 Status cuda_allocate(CudaArrays *arrays, void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     const size_t bytes = count * item_bytes;
     if (bytes == 0) return STATUS_OK;

@@ -63,8 +63,8 @@ static size_t align(size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-// One allocation holds all three arrays, so that one free ends it on every path. The net's stream is not ordered after
-// these copies, and even those that say that they wait may leave the last part of pageable memory on its way.
+// One allocation holds all three arrays, so that one free ends it on every path. The wait is for the caller's
+// memory: its copies are under way until then.
 static Status upload(EvaluationMemory *self, const float *parameters, const Spec *spec, const Dataset *data,
                      Error *err) {
     size_t weight_bytes = spec->parameter_count * sizeof *parameters;
