@@ -16,26 +16,23 @@
 #include "nn/pass.h"
 #include "nn/regression.h"
 
-// Whether some layer is wide enough for OpenBLAS in the largest chunks that the net can have, and the user allows it.
-static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
-    bool allowed;
-    TRY(blas_allowed(&allowed, err));
+// *blas: NULL unless some layer is wide enough for OpenBLAS in the largest chunks that the net can have, and the user
+// allows it.
+static Status open_blas(Blas **blas, const Spec *spec, const Kernels *kernels, Error *err) {
     const int chunk = buffers_chunk(spec, 0, true).samples;
-    *wants = false;
-    for (int l = 0; l < spec->layer_count && allowed; l++)
-        *wants |= linear_blas_pays(&spec->layers[l], chunk) || linear_blas_pays_backward(&spec->layers[l], chunk);
-    return STATUS_OK;
+    bool allowed, pays = false;
+    *blas = NULL;
+    TRY(blas_allowed(&allowed, err));
+    for (int l = 0; l < spec->layer_count; l++)
+        pays |= linear_blas_pays(&spec->layers[l], chunk) || linear_blas_pays_backward(&spec->layers[l], chunk);
+    return allowed && pays ? blas_open(blas, kernels, err) : STATUS_OK;
 }
 
 // Opens and closes OpenBLAS for its name, as version and core are known only once it is loaded.
 Status net_blas_name(char name[BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err) {
-    *name = 0;
-    bool wants;
-    TRY(wants_blas(&wants, spec, err));
-    if (!wants) return STATUS_OK;
     Blas *blas;
-    TRY(blas_open(&blas, kernels, err));
-    snprintf(name, BLAS_NAME_BYTES, "%s", blas_name(blas));
+    TRY(open_blas(&blas, spec, kernels, err));
+    snprintf(name, BLAS_NAME_BYTES, "%s", blas ? blas_name(blas) : "");
     blas_close(blas);
     return STATUS_OK;
 }
@@ -66,12 +63,10 @@ static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
 // Relus are fused in the net's own copy of the spec: the caller's stays as it was parsed, since a GPU fuses other
 // pairs.
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
-    bool through_blas;
-    TRY(wants_blas(&through_blas, spec, err));
     *net = (Net){.spec = *spec, .kernels = kernels, .few = has_sequences(spec) ? NULL : kernels->few};
     buffers_join_relus(&net->spec);
-    Status status = through_blas ? blas_open(&net->blas, kernels, err) : STATUS_OK;
-    if (status == STATUS_OK) status = allocate(net, buffers_chunk(spec, kernels->lanes, through_blas), err);
+    TRY(open_blas(&net->blas, spec, kernels, err));
+    const Status status = allocate(net, buffers_chunk(spec, kernels->lanes, net->blas), err);
     if (status != STATUS_OK) net_free(net);
     return status;
 }
