@@ -97,49 +97,42 @@ static void prelu_backward(const LayerCall *call) {
     }
 }
 
-static const LayerWord rectifiers[] = {
-    {.form = {"relu", "relu", "what is negative becomes 0"}},
-};
-
-static const LayerWord functions[] = {
-    {.form = {"relu6", "relu6", "and what is above 6 becomes 6"}, .activation = ACTIVATION_RELU6},
-    {.form = {"leakyrelu", "leakyrelu [SLOPE]", "what is negative is multiplied by SLOPE, 0.01 if not given"},
-     .also = {"leaky_relu", "lrelu"},
-     .read = read_leaky,
-     .activation = ACTIVATION_LEAKY_RELU},
-    {.form = {"tanh", "tanh", "hyperbolic tangent"}, .activation = ACTIVATION_TANH},
-    {.form = {"sigmoid", "sigmoid", "1 / (1 + e^-x)"}, .also = {"logistic"}, .activation = ACTIVATION_SIGMOID},
-    {.form = {"gelu", "gelu", "x times the share of the normal distribution below x"}, .activation = ACTIVATION_GELU},
-    {.form = {"elu", "elu [ALPHA]", "what is negative becomes ALPHA (e^x - 1); ALPHA is 1 if not given"},
-     .read = read_elu,
-     .activation = ACTIVATION_ELU},
-    {.form = {"silu", "silu", "x times its sigmoid"}, .also = {"swish"}, .activation = ACTIVATION_SILU},
-    {.form = {"hardsigmoid", "hardsigmoid", "x / 6 + 1/2, cut to 0 and 1"}, .activation = ACTIVATION_HARDSIGMOID},
-    {.form = {"hardswish", "hardswish", "x times its hardsigmoid"}, .activation = ACTIVATION_HARDSWISH},
-};
-
-static const LayerWord learnt[] = {
-    {.form = {"prelu", "prelu [shared]",
-              "a leakyrelu that learns its slope, 0.25 at first: one per channel, or with shared one for all"},
-     .read = read_prelu},
-};
-
 const LayerType relu_layer = {.name = "relu",
-                              LAYER_WORDS(rectifiers),
+                              .words = {{.form = {"relu", "relu", "what is negative becomes 0"}}},
                               .traits = IN_PLACE | READS_OUTPUT | IN_PARTS,
                               .forward = relu_forward,
                               .backward = relu_backward};
 
-const LayerType activation_layer = {.name = "activation",
-                                    LAYER_WORDS(functions),
-                                    .traits = IN_PARTS,
-                                    .forward = activation_forward,
-                                    .backward = activation_backward};
+const LayerType activation_layer = {
+    .name = "activation",
+    .words =
+        {{.form = {"relu6", "relu6", "and what is above 6 becomes 6"}, .activation = ACTIVATION_RELU6},
+         {.form = {"leakyrelu", "leakyrelu [SLOPE]", "what is negative is multiplied by SLOPE, 0.01 if not given"},
+          .also = {"leaky_relu", "lrelu"},
+          .read = read_leaky,
+          .activation = ACTIVATION_LEAKY_RELU},
+         {.form = {"tanh", "tanh", "hyperbolic tangent"}, .activation = ACTIVATION_TANH},
+         {.form = {"sigmoid", "sigmoid", "1 / (1 + e^-x)"}, .also = {"logistic"}, .activation = ACTIVATION_SIGMOID},
+         {.form = {"gelu", "gelu", "x times the share of the normal distribution below x"},
+          .activation = ACTIVATION_GELU},
+         {.form = {"elu", "elu [ALPHA]", "what is negative becomes ALPHA (e^x - 1); ALPHA is 1 if not given"},
+          .read = read_elu,
+          .activation = ACTIVATION_ELU},
+         {.form = {"silu", "silu", "x times its sigmoid"}, .also = {"swish"}, .activation = ACTIVATION_SILU},
+         {.form = {"hardsigmoid", "hardsigmoid", "x / 6 + 1/2, cut to 0 and 1"}, .activation = ACTIVATION_HARDSIGMOID},
+         {.form = {"hardswish", "hardswish", "x times its hardsigmoid"}, .activation = ACTIVATION_HARDSWISH}},
+    .traits = IN_PARTS,
+    .forward = activation_forward,
+    .backward = activation_backward};
 
-const LayerType prelu_layer = {.name = "prelu",
-                               LAYER_WORDS(learnt),
-                               .module = "prelu",
-                               .traits = IN_PARTS,
-                               .tensors = prelu_tensors,
-                               .forward = prelu_forward,
-                               .backward = prelu_backward};
+const LayerType prelu_layer = {
+    .name = "prelu",
+    .words =
+        {{.form = {"prelu", "prelu [shared]",
+                   "a leakyrelu that learns its slope, 0.25 at first: one per channel, or with shared one for all"},
+          .read = read_prelu}},
+    .module = "prelu",
+    .traits = IN_PARTS,
+    .tensors = prelu_tensors,
+    .forward = prelu_forward,
+    .backward = prelu_backward};

@@ -68,21 +68,20 @@ static void attention_backward(const LayerCall *call) {
                                       call->weight, call->layer, call->count, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"attention", "attention HEADS [causal]",
-              "softmax attention of each of a sequence's steps to all, or only to itself and those before; its width "
-              "in HEADS parts, no dropout; where a step stands it knows by positions before it alone"},
-     .also = {"self_attention", "multiheadattention"},
-     .read = read_attention},
-};
-
-const LayerType attention_layer = {.name = "attention",
-                                   LAYER_WORDS(words),
-                                   .module = "attention",
-                                   .traits = OF_SEQUENCES,
-                                   .tensors = attention_tensors,
-                                   .products = attention_products,
-                                   .load = attention_load,
-                                   .room = attention_room,
-                                   .forward = attention_forward,
-                                   .backward = attention_backward};
+const LayerType attention_layer = {
+    .name = "attention",
+    .words =
+        {{.form =
+              {"attention", "attention HEADS [causal]",
+               "softmax attention of each of a sequence's steps to all, or only to itself and those before; its width "
+               "in HEADS parts, no dropout; where a step stands it knows by positions before it alone"},
+          .also = {"self_attention", "multiheadattention"},
+          .read = read_attention}},
+    .module = "attention",
+    .traits = OF_SEQUENCES,
+    .tensors = attention_tensors,
+    .products = attention_products,
+    .load = attention_load,
+    .room = attention_room,
+    .forward = attention_forward,
+    .backward = attention_backward};

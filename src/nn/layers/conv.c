@@ -170,24 +170,22 @@ static void conv_backward(const LayerCall *call) {
                    at->out_gradient, at->packed, layer, call->count, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]",
-              "convolution, with bias unless said; S is a side or ROWSxCOLUMNS"},
-     .also = {"conv2d", "convolution"},
-     .read = read_conv},
-    {.form = {"conv1d", "conv1d CHANNELS LENGTH [stride N] [pad N] [dilation N] [groups G] [nobias]",
-              "1-D convolution along the columns of C x 1 x L or of 1 x C x L, whose rows are then the channels"},
-     .read = read_line},
-};
-
-const LayerType conv_layer = {.name = "conv",
-                              LAYER_WORDS(words),
-                              .module = "conv",
-                              .traits = SUM_OVERWRITES | ADDS_GRADIENT | IN_PARTS | RECTIFIES | RECTIFIED_LAST,
-                              .tensors = conv_tensors,
-                              .products = conv_products,
-                              .room = conv_room,
-                              .pack = conv_pack,
-                              .unpack = conv_unpack,
-                              .forward = conv_forward,
-                              .backward = conv_backward};
+const LayerType conv_layer = {
+    .name = "conv",
+    .words =
+        {{.form = {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]",
+                   "convolution, with bias unless said; S is a side or ROWSxCOLUMNS"},
+          .also = {"conv2d", "convolution"},
+          .read = read_conv},
+         {.form = {"conv1d", "conv1d CHANNELS LENGTH [stride N] [pad N] [dilation N] [groups G] [nobias]",
+                   "1-D convolution along the columns of C x 1 x L or of 1 x C x L, whose rows are then the channels"},
+          .read = read_line}},
+    .module = "conv",
+    .traits = SUM_OVERWRITES | ADDS_GRADIENT | IN_PARTS | RECTIFIES | RECTIFIED_LAST,
+    .tensors = conv_tensors,
+    .products = conv_products,
+    .room = conv_room,
+    .pack = conv_pack,
+    .unpack = conv_unpack,
+    .forward = conv_forward,
+    .backward = conv_backward};

@@ -58,17 +58,15 @@ static void dropout_backward(const LayerCall *call) {
     if (call->noise) apply(call, call->at->in_gradient);
 }
 
-static const LayerWord words[] = {
-    {.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
-    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate_of_channels},
-    {.form = {"droppath", "droppath RATE", "all values of a sample dropped in training: stochastic depth"},
-     .also = {"stochasticdepth", "drop_path"},
-     .read = read_rate_of_path},
-};
-
-const LayerType dropout_layer = {.name = "dropout",
-                                 LAYER_WORDS(words),
-                                 .traits = IN_PLACE | IN_PARTS,
-                                 .room = dropout_room,
-                                 .forward = dropout_forward,
-                                 .backward = dropout_backward};
+const LayerType dropout_layer = {
+    .name = "dropout",
+    .words = {{.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
+              {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"},
+               .read = read_rate_of_channels},
+              {.form = {"droppath", "droppath RATE", "all values of a sample dropped in training: stochastic depth"},
+               .also = {"stochasticdepth", "drop_path"},
+               .read = read_rate_of_path}},
+    .traits = IN_PLACE | IN_PARTS,
+    .room = dropout_room,
+    .forward = dropout_forward,
+    .backward = dropout_backward};

@@ -36,17 +36,14 @@ static void embedding_backward(const LayerCall *call) {
     call->kernels->embedding_backward(at->gradient, at->in, at->out_gradient, call->layer, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"embedding", "embedding VOCABULARY WIDTH",
-              "a learnt row of WIDTH values for each whole number of the input"},
-     .also = {"embed"},
-     .read = read_embedding},
-};
-
-const LayerType embedding_layer = {.name = "embedding",
-                                   LAYER_WORDS(words),
-                                   .module = "embedding",
-                                   .traits = OF_SEQUENCES | READS_NUMBERS,
-                                   .tensors = embedding_tensors,
-                                   .forward = embedding_forward,
-                                   .backward = embedding_backward};
+const LayerType embedding_layer = {
+    .name = "embedding",
+    .words = {{.form = {"embedding", "embedding VOCABULARY WIDTH",
+                        "a learnt row of WIDTH values for each whole number of the input"},
+               .also = {"embed"},
+               .read = read_embedding}},
+    .module = "embedding",
+    .traits = OF_SEQUENCES | READS_NUMBERS,
+    .tensors = embedding_tensors,
+    .forward = embedding_forward,
+    .backward = embedding_backward};

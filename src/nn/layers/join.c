@@ -103,37 +103,30 @@ static void concat_backward(const LayerCall *call) {
     give_other(call, shape_size(call->layer->in));
 }
 
-static const LayerWord sums[] = {
-    {.form = {"add", "add NAME", "its input plus what the layer of that name gives"},
-     .also = {"residual"},
-     .read = read_add},
-};
-
-static const LayerWord products[] = {
-    {.form = {"mul", "mul NAME",
-              "its input times what the layer of that name gives; one of both may have one value per "
-              "channel"},
-     .also = {"multiply"},
-     .read = read_mul},
-};
-
-static const LayerWord joins[] = {
-    {.form = {"concat", "concat NAME", "the channels of its input, then those of that layer"},
-     .also = {"cat"},
-     .read = read_concat},
-};
-
 const LayerType add_layer = {.name = "add",
-                             LAYER_WORDS(sums),
+                             .words = {{.form = {"add", "add NAME", "its input plus what the layer of that name gives"},
+                                        .also = {"residual"},
+                                        .read = read_add}},
                              .traits = PASSES_GRADIENT | IN_PARTS | IS_SUM,
                              .forward = add_forward,
                              .backward = add_backward};
 
 const LayerType mul_layer = {
-    .name = "mul", LAYER_WORDS(products), .traits = IN_PARTS, .forward = mul_forward, .backward = mul_backward};
+    .name = "mul",
+    .words = {{.form = {"mul", "mul NAME",
+                        "its input times what the layer of that name gives; one of both may have one value per "
+                        "channel"},
+               .also = {"multiply"},
+               .read = read_mul}},
+    .traits = IN_PARTS,
+    .forward = mul_forward,
+    .backward = mul_backward};
 
-const LayerType concat_layer = {.name = "concat",
-                                LAYER_WORDS(joins),
-                                .traits = PASSES_A_PART | IN_PARTS,
-                                .forward = concat_forward,
-                                .backward = concat_backward};
+const LayerType concat_layer = {
+    .name = "concat",
+    .words = {{.form = {"concat", "concat NAME", "the channels of its input, then those of that layer"},
+               .also = {"cat"},
+               .read = read_concat}},
+    .traits = PASSES_A_PART | IN_PARTS,
+    .forward = concat_forward,
+    .backward = concat_backward};

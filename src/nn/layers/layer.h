@@ -21,7 +21,7 @@ enum { LAYER_MOST_VALUES = 1 << 28 };
 // Bounds that keep every product of sizes in an int.
 enum { MAX_CHANNELS = 1 << 20, MAX_KERNEL = 255 };
 
-enum { LAYER_MOST_TENSORS = SPEC_MAX_TENSORS / SPEC_MAX_LAYERS, LAYER_MOST_SYNONYMS = 4 };
+enum { LAYER_MOST_TENSORS = SPEC_MAX_TENSORS / SPEC_MAX_LAYERS, LAYER_MOST_SYNONYMS = 4, LAYER_MOST_WORDS = 9 };
 
 // One word of the grammar.
 typedef struct LayerWord {
@@ -90,11 +90,10 @@ typedef struct LayerCall LayerCall; // pass.h
 // The row of a layer: all that the parser, the planner and the passes know of it. Functions get the layer's numbers
 // (Layer) or one call of a pass (LayerCall); none of them keeps state between calls.
 typedef struct LayerType {
-    const char *name;       // for tools: the name of its costs
-    const LayerWord *words; // (word_count); none if another layer's reader makes it
-    int word_count;
-    const char *module; // "conv" of conv1.weight; the layers of a module are numbered together
-    unsigned traits;    // LayerTraits
+    const char *name;                  // for tools: the name of its costs
+    LayerWord words[LAYER_MOST_WORDS]; // zeros after the last; none if another layer's reader makes it
+    const char *module;                // "conv" of conv1.weight; the layers of a module are numbered together
+    unsigned traits;                   // LayerTraits
 
     // Writes the parameter tensors, in the order of the parameter array, and returns their number, at least 1. NULL: it
     // has no parameters.
@@ -113,9 +112,6 @@ typedef struct LayerType {
     void (*forward)(const LayerCall *call);
     void (*backward)(const LayerCall *call); // adds the gradient of its parameters to at->gradient
 } LayerType;
-
-// Sets words and word_count of a row.
-#define LAYER_WORDS(list) .words = list, .word_count = sizeof list / sizeof *list
 
 #define DECLARE_LAYER(kind, row) extern const LayerType row;
 LAYER_TYPES(DECLARE_LAYER)
@@ -139,8 +135,8 @@ bool layer_is_too_large(Shape shape, Sides border);
 // USAGE if the layer's input or output is too large.
 Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, Error *err);
 
-// USAGE unless the input is a sequence, 1 x T x F.
-Status layer_check_sequence(const Layer *layer, const LayerText *of, Error *err);
+// USAGE unless the input is a sequence, 1 x T x F. It reads no words, and so is the reader of a layer that has none.
+Status layer_check_sequence(Layer *layer, LayerText *of, Error *err);
 
 // Reads the layer of the text, for the input layer->in: everything but the places of its parameters. USAGE with a
 // sentence about the text.

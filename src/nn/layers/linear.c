@@ -214,23 +214,22 @@ static void each_backward(const LayerCall *call) {
                                         call->weight, call->layer, call->count, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"linear", "linear FEATURES [each] [nobias]",
-              "fully connected, with bias unless said; with each, of every row by itself, as of a sequence's steps"},
-     .also = {"dense", "fc"},
-     .read = read_linear},
-};
-
-const LayerType linear_layer = {.name = "linear",
-                                LAYER_WORDS(words),
-                                .module = "fc",
-                                .traits = HEADS,
-                                .tensors = linear_tensors,
-                                .products = linear_products,
-                                .load = linear_load,
-                                .room = linear_room,
-                                .forward = linear_forward,
-                                .backward = linear_backward};
+const LayerType linear_layer = {
+    .name = "linear",
+    .words =
+        {{.form =
+              {"linear", "linear FEATURES [each] [nobias]",
+               "fully connected, with bias unless said; with each, of every row by itself, as of a sequence's steps"},
+          .also = {"dense", "fc"},
+          .read = read_linear}},
+    .module = "fc",
+    .traits = HEADS,
+    .tensors = linear_tensors,
+    .products = linear_products,
+    .load = linear_load,
+    .room = linear_room,
+    .forward = linear_forward,
+    .backward = linear_backward};
 
 const LayerType linear_each_layer = {.name = "linear each",
                                      .module = "fc",

@@ -54,34 +54,29 @@ static void lstm_backward(const LayerCall *call) {
                                       call->weight, call->layer, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"lstm", "lstm UNITS [last]",
-              "long short-term memory over rows: the outputs of all steps, or of the last"},
-     .read = read_lstm},
-};
+const LayerType lstm_layer = {
+    .name = "lstm",
+    .words = {{.form = {"lstm", "lstm UNITS [last]",
+                        "long short-term memory over rows: the outputs of all steps, or of the last"},
+               .read = read_lstm}},
+    .module = "lstm",
+    .traits = OF_SEQUENCES,
+    .tensors = lstm_tensors,
+    .products = lstm_products,
+    .load = lstm_load,
+    .room = lstm_room,
+    .forward = lstm_forward,
+    .backward = lstm_backward};
 
-static const LayerWord gru_words[] = {
-    {.form = {"gru", "gru UNITS [last]", "gated recurrent units over rows, in place of an lstm"}, .read = read_lstm},
-};
-
-const LayerType lstm_layer = {.name = "lstm",
-                              LAYER_WORDS(words),
-                              .module = "lstm",
-                              .traits = OF_SEQUENCES,
-                              .tensors = lstm_tensors,
-                              .products = lstm_products,
-                              .load = lstm_load,
-                              .room = lstm_room,
-                              .forward = lstm_forward,
-                              .backward = lstm_backward};
-
-const LayerType gru_layer = {.name = "gru",
-                             LAYER_WORDS(gru_words),
-                             .module = "gru",
-                             .traits = OF_SEQUENCES,
-                             .tensors = lstm_tensors,
-                             .products = lstm_products,
-                             .load = lstm_load,
-                             .room = lstm_room,
-                             .forward = lstm_forward,
-                             .backward = lstm_backward};
+const LayerType gru_layer = {
+    .name = "gru",
+    .words = {{.form = {"gru", "gru UNITS [last]", "gated recurrent units over rows, in place of an lstm"},
+               .read = read_lstm}},
+    .module = "gru",
+    .traits = OF_SEQUENCES,
+    .tensors = lstm_tensors,
+    .products = lstm_products,
+    .load = lstm_load,
+    .room = lstm_room,
+    .forward = lstm_forward,
+    .backward = lstm_backward};

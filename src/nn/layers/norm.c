@@ -57,24 +57,22 @@ static void norm_backward(const LayerCall *call) {
                                  at->in, at->out_gradient, call->weight, layer, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"groupnorm", "groupnorm GROUPS [eps E]",
-              "each sample's values of a group of channels get mean 0 and variance 1, then a "
-              "factor and a shift of their channel; E is added to the variance, 1e-5 if not given"},
-     .also = {"group_norm"},
-     .read = read_group_norm},
-    {.form = {"layernorm", "layernorm [each | channels] [eps E]",
-              "the same for all values together, with a factor and a shift for each; with each, of every row by "
-              "itself, with the same factors and shifts; with channels, of the channels of every place"},
-     .also = {"layer_norm"},
-     .read = read_layer_norm},
-};
-
-const LayerType norm_layer = {.name = "norm",
-                              LAYER_WORDS(words),
-                              .module = "norm",
-                              .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES | NORMALISES,
-                              .tensors = norm_tensors,
-                              .room = norm_room,
-                              .forward = norm_forward,
-                              .backward = norm_backward};
+const LayerType norm_layer = {
+    .name = "norm",
+    .words =
+        {{.form = {"groupnorm", "groupnorm GROUPS [eps E]",
+                   "each sample's values of a group of channels get mean 0 and variance 1, then a "
+                   "factor and a shift of their channel; E is added to the variance, 1e-5 if not given"},
+          .also = {"group_norm"},
+          .read = read_group_norm},
+         {.form = {"layernorm", "layernorm [each | channels] [eps E]",
+                   "the same for all values together, with a factor and a shift for each; with each, of every row by "
+                   "itself, with the same factors and shifts; with channels, of the channels of every place"},
+          .also = {"layer_norm"},
+          .read = read_layer_norm}},
+    .module = "norm",
+    .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES | NORMALISES,
+    .tensors = norm_tensors,
+    .room = norm_room,
+    .forward = norm_forward,
+    .backward = norm_backward};

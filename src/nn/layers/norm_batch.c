@@ -42,17 +42,14 @@ static void batch_norm_backward(const LayerCall *call) {
                                        call->weight, call->layer, call->count, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form =
-         {"batchnorm", "batchnorm [eps E] [momentum M]",
-          "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor "
-          "and a shift; tests take running means and variances, of which a batch is M = 0.1. Not with ssgd or hogwild"},
-     .also = {"batch_norm", "batchnorm2d"},
-     .read = read_batch_norm},
-};
-
 const LayerType batch_norm_layer = {.name = "batchnorm",
-                                    LAYER_WORDS(words),
+                                    .words = {{.form = {"batchnorm", "batchnorm [eps E] [momentum M]",
+                                                        "each channel's values in the whole batch (at most 256 "
+                                                        "samples) get mean 0 and variance 1, then a factor "
+                                                        "and a shift; tests take running means and variances, of which "
+                                                        "a batch is M = 0.1. Not with ssgd or hogwild"},
+                                               .also = {"batch_norm", "batchnorm2d"},
+                                               .read = read_batch_norm}},
                                     .module = "norm",
                                     .traits = SUM_OVERWRITES | OVER_BATCH | NORMALISES,
                                     .tensors = batch_norm_tensors,

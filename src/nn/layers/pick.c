@@ -62,13 +62,13 @@ static void pick_backward(const LayerCall *call) {
     call->kernels->average_backward(call->at->in_gradient, call->at->out_gradient, &average, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"mean", "mean", "the mean of a sequence's steps"}, .read = read_mean},
-    {.form = {"last", "last", "the last of a sequence's steps"}, .read = read_last},
-    {.form = {"chunk", "chunk NUMBER COUNT", "part NUMBER, from 1 on, of COUNT equal parts of the channels"},
-     .also = {"split", "slice"},
-     .read = read_chunk},
-};
-
 const LayerType pick_layer = {
-    .name = "pick", LAYER_WORDS(words), .traits = IN_PARTS, .forward = pick_forward, .backward = pick_backward};
+    .name = "pick",
+    .words = {{.form = {"mean", "mean", "the mean of a sequence's steps"}, .read = read_mean},
+              {.form = {"last", "last", "the last of a sequence's steps"}, .read = read_last},
+              {.form = {"chunk", "chunk NUMBER COUNT", "part NUMBER, from 1 on, of COUNT equal parts of the channels"},
+               .also = {"split", "slice"},
+               .read = read_chunk}},
+    .traits = IN_PARTS,
+    .forward = pick_forward,
+    .backward = pick_backward};

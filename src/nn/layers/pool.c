@@ -91,34 +91,28 @@ static void average_backward(const LayerCall *call) {
     call->kernels->average_backward(at->in_gradient, at->out_gradient, call->layer, call->samples);
 }
 
-static const LayerWord maxima[] = {
-    {.form = {"pool", "pool S [stride S] [pad S] [ceil]",
-              "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given; ceil: a last "
-              "window for what is left over, too"},
-     .also = {"maxpool", "max_pool", "maxpool2d"},
-     .read = read_pool},
-};
-
-static const LayerWord averages[] = {
-    {.form = {"avgpool", "avgpool S [stride S] [pad S] [ceil]",
-              "averages instead, in which the zeros of the padding count"},
-     .also = {"avgpool2d", "averagepool"},
-     .read = read_average},
-    {.form =
-         {"globalpool", "globalpool [S]",
-          "the average of each channel, or of each part of a grid of S; parts overlap if S does not divide the image"},
-     .also = {"adaptiveavgpool2d"},
-     .read = read_global},
-};
-
-const LayerType pool_layer = {.name = "pool",
-                              LAYER_WORDS(maxima),
-                              .traits = OVERWRITES_INPUT | IN_PARTS | RECTIFIED_ALONE,
-                              .forward = pool_forward,
-                              .backward = pool_backward};
+const LayerType pool_layer = {
+    .name = "pool",
+    .words =
+        {{.form = {"pool", "pool S [stride S] [pad S] [ceil]",
+                   "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given; ceil: a last "
+                   "window for what is left over, too"},
+          .also = {"maxpool", "max_pool", "maxpool2d"},
+          .read = read_pool}},
+    .traits = OVERWRITES_INPUT | IN_PARTS | RECTIFIED_ALONE,
+    .forward = pool_forward,
+    .backward = pool_backward};
 
 const LayerType average_layer = {.name = "average",
-                                 LAYER_WORDS(averages),
+                                 .words = {{.form = {"avgpool", "avgpool S [stride S] [pad S] [ceil]",
+                                                     "averages instead, in which the zeros of the padding count"},
+                                            .also = {"avgpool2d", "averagepool"},
+                                            .read = read_average},
+                                           {.form = {"globalpool", "globalpool [S]",
+                                                     "the average of each channel, or of each part of a grid of S; "
+                                                     "parts overlap if S does not divide the image"},
+                                            .also = {"adaptiveavgpool2d"},
+                                            .read = read_global}},
                                  .traits = IN_PARTS,
                                  .forward = average_forward,
                                  .backward = average_backward};

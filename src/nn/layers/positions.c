@@ -5,10 +5,6 @@
 #include "layer.h"
 #include "nn/pass.h"
 
-static Status read_positions(Layer *layer, LayerText *of, Error *err) {
-    return layer_check_sequence(layer, of, err);
-}
-
 // Small initial values, as transformers have them, so that they do not drown the values that they are added to.
 static int positions_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     tensors[0] = (LayerTensor){.name = "weight",
@@ -29,17 +25,14 @@ static void positions_backward(const LayerCall *call) {
     call->kernels->positions_backward(call->at->gradient, call->at->out_gradient, call->layer, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"positions", "positions",
-              "a learnt vector for each of a sequence's steps is added; attention knows no order without"},
-     .also = {"positional_embedding", "position_embedding"},
-     .read = read_positions},
-};
-
-const LayerType positions_layer = {.name = "positions",
-                                   LAYER_WORDS(words),
-                                   .module = "positions",
-                                   .traits = OF_SEQUENCES | PASSES_GRADIENT,
-                                   .tensors = positions_tensors,
-                                   .forward = positions_forward,
-                                   .backward = positions_backward};
+const LayerType positions_layer = {
+    .name = "positions",
+    .words = {{.form = {"positions", "positions",
+                        "a learnt vector for each of a sequence's steps is added; attention knows no order without"},
+               .also = {"positional_embedding", "position_embedding"},
+               .read = layer_check_sequence}},
+    .module = "positions",
+    .traits = OF_SEQUENCES | PASSES_GRADIENT,
+    .tensors = positions_tensors,
+    .forward = positions_forward,
+    .backward = positions_backward};

@@ -15,7 +15,7 @@ bool layer_is_too_large(Shape shape, Sides border) {
     return shape.channels * rows * columns > LAYER_MOST_VALUES;
 }
 
-Status layer_check_sequence(const Layer *layer, const LayerText *of, Error *err) {
+Status layer_check_sequence(Layer *layer, LayerText *of, Error *err) {
     if (layer->in.channels == 1) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 LAYER_FORMAT

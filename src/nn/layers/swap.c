@@ -48,16 +48,16 @@ static void swap_backward(const LayerCall *call) {
     swap(call->at->in_gradient, call->at->out_gradient, of.second, of.first, of.plane, call->samples);
 }
 
-static const LayerWord words[] = {
-    {.form = {"transpose", "transpose",
-              "rows and columns of a sequence change places; of images, the channels become the columns"},
-     .also = {"permute"},
-     .read = read_transpose},
-    {.form = {"shuffle", "shuffle GROUPS",
-              "the channels of GROUPS groups in turn: all first ones, all second ones ..."},
-     .also = {"channel_shuffle"},
-     .read = read_shuffle},
-};
-
 const LayerType swap_layer = {
-    .name = "swap", LAYER_WORDS(words), .traits = IN_PARTS, .forward = swap_forward, .backward = swap_backward};
+    .name = "swap",
+    .words = {{.form = {"transpose", "transpose",
+                        "rows and columns of a sequence change places; of images, the channels become the columns"},
+               .also = {"permute"},
+               .read = read_transpose},
+              {.form = {"shuffle", "shuffle GROUPS",
+                        "the channels of GROUPS groups in turn: all first ones, all second ones ..."},
+               .also = {"channel_shuffle"},
+               .read = read_shuffle}},
+    .traits = IN_PARTS,
+    .forward = swap_forward,
+    .backward = swap_backward};

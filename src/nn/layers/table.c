@@ -6,13 +6,14 @@
 const LayerType *const layer_types[] = {LAYER_TYPES(LAYER_ROW)};
 enum { TYPE_COUNT = sizeof layer_types / sizeof *layer_types };
 
-// Counts through the words of all types. The words of a type are neighbours in the help.
+// Counts through the words of all types, which are neighbours in the help.
 const LayerWord *layer_word(LayerKind *kind, size_t number) {
-    for (int t = 0; t < TYPE_COUNT; number -= (size_t)layer_types[t++]->word_count)
-        if (number < (size_t)layer_types[t]->word_count) {
-            *kind = (LayerKind)t;
-            return &layer_types[t]->words[number];
-        }
+    for (int t = 0; t < TYPE_COUNT; t++) {
+        const LayerWord *word = layer_types[t]->words, *end = word + LAYER_MOST_WORDS;
+        *kind = (LayerKind)t;
+        for (; word < end && word->form.word; word++)
+            if (number-- == 0) return word;
+    }
     return NULL;
 }
 
