@@ -34,7 +34,7 @@ static bool are(Sides sides, int rows, int columns) {
 }
 
 // Settles the layer with its window. A convolution of stride 1 with a square kernel becomes a plain layer, which has
-// faster ops; the others keep their window. Sizes are checked with the border that the ops add to the input.
+// faster ops; the others keep their window.
 static Status take_window(Layer *layer, Window window, LayerText *of, Error *err) {
     TRY(check_groups(layer, of, err));
     const Sides size = window.size, dilation = layer->dilation;
@@ -49,9 +49,7 @@ static Status take_window(Layer *layer, Window window, LayerText *of, Error *err
     } else {
         layer->window = window;
     }
-    TRY(layer_slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err));
-    const Sides border = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : window.pad;
-    return layer_check_size(layer, border, of, err);
+    return layer_slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err);
 }
 
 // Reads the words of a convolution. Along a line each of them has one number, of columns, instead of two.

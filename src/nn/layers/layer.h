@@ -132,9 +132,6 @@ const LayerWord *layer_word(LayerKind *kind, size_t number);
 // Whether a tensor has too many values when `border` rows and columns are added on each side.
 bool layer_is_too_large(Shape shape, Sides border);
 
-// USAGE if the layer's input or output is too large.
-Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, Error *err);
-
 // USAGE unless the input is a sequence, 1 x T x F. It reads no words, and so is the reader of a layer that has none.
 Status layer_check_sequence(Layer *layer, LayerText *of, Error *err);
 

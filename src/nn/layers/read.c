@@ -70,7 +70,9 @@ static Status no_form(const LayerText *of, Error *err) {
     return layer_text_sketch(of, word, err);
 }
 
-Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, Error *err) {
+// Sizes are checked with the border that ops may add to the input: a plain convolution's kernel, or the padding.
+static Status check_size(const Layer *layer, const LayerText *of, Error *err) {
+    const Sides pad = layer->window.pad, border = {pad.rows + layer->kernel, pad.columns + layer->kernel};
     if (!layer_is_too_large(layer->in, border) && !layer_is_too_large(layer->out, border)) return STATUS_OK;
     return fail(err, STATUS_USAGE, LAYER_FORMAT "a sample would have more than %d values here; make the layer smaller",
                 LAYER_ARGS(of), LAYER_MOST_VALUES);
@@ -88,5 +90,5 @@ Status layer_read(Layer *layer, LayerText *of, Error *err) {
     layer->out = layer->in;
     if (word->read) TRY(word->read(layer, of, err));
     TRY(layer_text_end(of, err));
-    return layer_check_size(layer, layer->window.pad, of, err);
+    return check_size(layer, of, err);
 }
