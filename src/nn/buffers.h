@@ -32,13 +32,13 @@ typedef struct PartSteps {
 // layer reads their input: in and out are then one tensor.
 typedef struct LayerBuffers {
     float *in, *out;    // in is NULL if the net or its head begins with this linear layer: samples are in rows
-    float *other;       // add, concat: the second input
+    float *other;       // add, mul, concat: the second input
     bool works;         // its backward pass has something to do
     float *in_gradient; // NULL if no earlier layer learns
     bool adds;          // convolution: in_gradient is added to what is already there
     float *out_gradient;
     float *sum;                      // the tensor that in_gradient is added to afterwards, or NULL
-    float *other_gradient;           // add, concat: gradient of the second input; NULL if no earlier layer learns
+    float *other_gradient;           // gradient of the second input; NULL if no earlier layer learns
     bool other_adds;                 // other_gradient is added to what is already there
     float *packed, *packed_gradient; // convolution: its weight and the weight's gradient in the ops' layout
     float *gradient;                 // gradient of its parameters; NULL for plain linear layers, which need none

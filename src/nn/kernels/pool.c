@@ -1,5 +1,5 @@
-// Part of ops.h: pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and
-// columns that do not fill a window are dropped.
+// Part of ops.h: pooling: maxima of square windows side by side, and maxima and averages of any windows. The output's
+// shape says how many windows there are: rows and columns after the last one are dropped.
 #include "ops.h"
 
 #include <string.h>
