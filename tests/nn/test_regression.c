@@ -1,5 +1,7 @@
-// Float samples and the squared loss: exact small cases, whole nets against finite differences.
+// Float samples, the squared loss and binary cross-entropy: exact small cases, whole nets against finite differences.
 #include "nn/regression.h"
+
+#include "nn/label_rows.h"
 
 #include "nn/net.h"
 #include "nn/spec.h"
@@ -36,6 +38,23 @@ static void the_loss_is_the_square_of_the_distance_and_its_gradient_that_of_half
     assert_memory_equal(gradient.at, expected, sizeof expected);
     assert_int_equal(hits, 1);
     assert_true(squared_loss(NULL, NULL, outputs, targets, 1, 1, 4) == 0.0625);
+    tensor_free(gradient);
+}
+
+static void each_label_has_a_binary_cross_entropy(void **state) {
+    (void)state;
+    const float outputs[6] = {0, 3, 7, -2, 1, 7}, targets[6] = {1, 1, 0, 0, 0, 0}; // (2 labels, 3 lanes), 2 samples
+    Tensor gradient = tensor_new(6);
+    uint32_t hits;
+    const double loss = label_rows_loss(gradient.at, &hits, outputs, targets, 0.5f, 2, 2, 3);
+    assert_true(fabs(loss - (log(2) + log1p(exp(-2)) + log1p(exp(-3)) + log1p(exp(1))) / 2) < 1e-12);
+    const double expected[6] = {-0.125, -0.25 / (1 + exp(3)), 0, 0.25 / (1 + exp(2)), 0.25 / (1 + exp(-1)), 0};
+    check_close("gradient", gradient.at, expected, 6, 1e-7);
+    assert_int_equal(hits, 0); // an output of 0 says no; the second sample's second label is wrong
+    Answer answers[2];
+    label_rows_answers(answers, outputs + 1, targets + 1, 2, 3);
+    assert_true(answers[0].label == 1 && answers[0].predicted == 1 && answers[1].label == 0 &&
+                answers[1].predicted == 1);
     tensor_free(gradient);
 }
 
@@ -105,12 +124,48 @@ static void evaluation_and_training_see_the_same_loss(void **state) {
     net_free(&fixture.net);
 }
 
+// The labels of a net of classes by binary cross-entropy, and the same as rows of zeros and ones.
+static void classes_are_rows_of_which_one_label_applies(void **state) {
+    (void)state;
+    enum { CLASSES = 3 };
+    static Fixture fixture;
+    static float gradients[2][MOST_PARAMETERS], rows[SAMPLES * CLASSES];
+    uint16_t labels[SAMPLES];
+    BatchResult results[2];
+    size_t count = 0;
+    for (int s = 0; s < SAMPLES; s++)
+        rows[s * CLASSES + (labels[s] = (uint16_t)(s * 7 % CLASSES))] = 1;
+    for (int by_rows = 0; by_rows < 2; by_rows++) {
+        Spec spec;
+        Error err;
+        open_net(&fixture, "linear 1", kernels_best()); // for its samples
+        net_free(&fixture.net);
+        check_ok(spec_parse(&spec, "conv 4 2; tanh; linear 3", (Shape){2, 3, 3}, CLASSES, &err));
+        spec.float_input = true;
+        spec.label_rows = by_rows;
+        spec.one_vs_rest = !by_rows;
+        check_ok(net_init(&fixture.net, &spec, kernels_best(), &err));
+        spec_initialise(fixture.parameters, &spec, 3);
+        if (by_rows)
+            fixture.batch.labels = (const uint16_t *)(const void *)rows;
+        else
+            fixture.batch.labels = labels;
+        net_gradient(&fixture.net, gradients[by_rows], &results[by_rows], fixture.parameters, &fixture.batch, NULL);
+        count = spec.parameter_count;
+        net_free(&fixture.net);
+    }
+    assert_true(results[0].loss_sum == results[1].loss_sum && results[0].loss_sum > 0);
+    assert_memory_equal(gradients[0], gradients[1], count * sizeof(float));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_go_into_lanes_and_rows_and_the_rest_is_zero),
         cmocka_unit_test(the_loss_is_the_square_of_the_distance_and_its_gradient_that_of_half),
+        cmocka_unit_test(each_label_has_a_binary_cross_entropy),
         cmocka_unit_test(gradients_agree_with_finite_differences),
         cmocka_unit_test(evaluation_and_training_see_the_same_loss),
+        cmocka_unit_test(classes_are_rows_of_which_one_label_applies),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }
