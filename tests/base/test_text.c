@@ -63,6 +63,15 @@ static void a_list_takes_names_that_fit_whole(void **state) {
     assert_string_equal(list, "one, two, e");
 }
 
+static void a_text_that_is_full_takes_no_more(void **state) {
+    (void)state;
+    char text[12] = "";
+    text_add(text, 8, "%d, ", 1234);
+    text_add(text, 8, "%s", "and on");
+    text_add(text, 8, "%s", "and on");
+    assert_string_equal(text, "1234, a");
+}
+
 static void a_whole_number_has_digits_alone(void **state) {
     (void)state;
     long number;
@@ -167,6 +176,7 @@ int main(void) {
         cmocka_unit_test(a_cut_ends_before_the_letter_that_does_not_fit),
         cmocka_unit_test(bytes_that_are_not_utf8_become_the_replacement_letter),
         cmocka_unit_test(a_list_takes_names_that_fit_whole),
+        cmocka_unit_test(a_text_that_is_full_takes_no_more),
         cmocka_unit_test(a_whole_number_has_digits_alone),
         cmocka_unit_test(an_address_is_a_host_and_a_port),
         cmocka_unit_test(a_word_is_quoted_only_where_a_shell_would_see_more_in_it),
