@@ -65,11 +65,11 @@ void help_print_format(FILE *file, const DatasetFormat *format) {
     print_paragraph(file, 2, line);
 }
 
-// part: its name and a blank; empty if the rule is no part of an algorithm.
+// part: its name; NULL if the rule is no part of an algorithm.
 static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     char line[1024], form[512];
     rule_form(form, sizeof form, rule);
-    snprintf(line, sizeof line, "%s%s", part, form);
+    snprintf(line, sizeof line, "%s%s%s", part ? part : "", part ? " " : "", form);
     print_paragraph(file, 2, line);
     snprintf(line, sizeof line, "%s (%s)", rule->help, rule->source);
     print_paragraph(file, 6, line);
@@ -79,7 +79,7 @@ static void print_rule(FILE *file, const char *part, const RuleText *rule) {
 static void print_rules(FILE *file, const RuleText *rules, uint32_t count) {
     fputc('\n', file);
     for (uint32_t row = 1; row < count; row++)
-        print_rule(file, "", &rules[row]);
+        print_rule(file, NULL, &rules[row]);
 }
 
 static void print_algorithm(FILE *file, const ZooAlgorithm *zoo) {
@@ -107,10 +107,8 @@ void help_print_algorithms(FILE *file) {
         "order, it is clipped first and encoded last. \"send masked\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
-        char name[32];
-        snprintf(name, sizeof name, "%s ", part_names[part]);
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
-            print_rule(file, name, part_rule((Part)part, row));
+            print_rule(file, part_names[part], part_rule((Part)part, row));
     }
 }
 
@@ -165,13 +163,10 @@ static bool has_rule(const char *text, const char *part, const char *rule) {
 
 // Prints the algorithm's rules with their numbers, which the user may write after the algorithm's name.
 static void print_rules_of(FILE *file, const ZooAlgorithm *zoo) {
-    for (int part = 0; part < PART_COUNT; part++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s ", part_names[part]);
+    for (int part = 0; part < PART_COUNT; part++)
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
             if (has_rule(zoo->text, part_names[part], part_rule((Part)part, row)->name))
-                print_rule(file, name, part_rule((Part)part, row));
-    }
+                print_rule(file, part_names[part], part_rule((Part)part, row));
 }
 
 // One name -----------------------------------------------------------------------------------------------------------
@@ -197,7 +192,7 @@ static bool is_it(Search *search, const char *name, const char *of, const char *
 
 static void search_rules(Search *search, const RuleText *rules, uint32_t count, const char *of) {
     for (uint32_t row = 1; row < count; row++)
-        if (is_it(search, rules[row].name, of, "")) print_rule(search->file, "", &rules[row]);
+        if (is_it(search, rules[row].name, of, "")) print_rule(search->file, NULL, &rules[row]);
 }
 
 static void search_forms(Search *search, const FormTable *table, const char *of) {
@@ -207,14 +202,12 @@ static void search_forms(Search *search, const FormTable *table, const char *of)
 
 // algorithm: text of an algorithm with this name, whose rules are printed already; empty: none.
 static void search_parts(Search *search, const char *algorithm) {
-    for (int part = 0; part < PART_COUNT; part++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s ", part_names[part]);
+    for (int part = 0; part < PART_COUNT; part++)
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
             if (!has_rule(algorithm, part_names[part], part_rule((Part)part, row)->name) &&
-                is_it(search, part_rule((Part)part, row)->name, "--algorithm, part %s(help algorithms):", name))
-                print_rule(search->file, name, part_rule((Part)part, row));
-    }
+                is_it(search, part_rule((Part)part, row)->name,
+                      "--algorithm, part %s (help algorithms):", part_names[part]))
+                print_rule(search->file, part_names[part], part_rule((Part)part, row));
 }
 
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
