@@ -111,9 +111,11 @@ check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder s
 check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
 check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
 check 64 '' 'sounder: error: --lr 0.01..0.1: needs a number above 0, at most 1000' train --lr 0.01..0.1 # no steps lead from one to the other
+check 64 '' 'sounder: error: --no-tensorboard: unknown option; write --tensorboard=false' train --no-tensorboard
 check 64 '' 'sounder: error: resume: unknown command; did you mean train[?]' resume runs/a
 check 64 '' 'sounder: error: --model is lenet unless you give another, a net for images, and a sample of synthetic has 6 numbers: *' train --data synthetic:1x1x6:64:16
-check 64 '' 'sounder: error: label=kind: is a setting of your own files, *: --data "PLACE label=kind" *' train --data iris.csv label=kind
+check 64 '' 'sounder: error: label=kind: a word of its own without quotes; write --data "iris.csv label=kind"' train --data iris.csv label=kind
+check 64 '' 'sounder: error: mu=0.1: a word of its own without quotes; write --algorithm "fedprox mu=0.1"' sweep --algorithm fedprox mu=0.1 --seed 1,2
 
 # Help knows the options of every command, the forms of files, and where the numbers of an algorithm belong.
 check 0 '*sounder runs (help runs):*--against VALUE*sounder sweep (help sweep):*' '' help against

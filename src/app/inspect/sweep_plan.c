@@ -147,7 +147,7 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
         const Option *option;
         const char *value;
         if (argv[next][0] != '-' || !argv[next][1]) {
-            TRY(option_take_word(&plan->experiment, argv[next++], "experiment file", err));
+            TRY(option_take_file(&plan->experiment, next++, argv, err));
             continue;
         }
         TRY(option_take(&option, &value, &next, argc, argv, table, err));

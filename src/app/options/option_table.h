@@ -138,8 +138,9 @@ Status option_once(const char **before, const Option *option, const char *value,
 // Takes the one word of a command that is no option: USAGE, with both words, if *taken is not NULL. what: "run".
 Status option_take_word(const char **taken, const char *word, const char *what, Error *err);
 
-// USAGE for a word such as "label=species", a setting that belongs into the word of --data.
-Status option_check_word(const char *word, Error *err);
+// Takes the experiment file at argv[at] as option_take_word does. USAGE, too, for "mu=0.1" after --algorithm fedprox,
+// without the quotes that make one word of both.
+Status option_take_file(const char **taken, int at, char **argv, Error *err);
 
 // Takes the option at argv[*next], once, and reads it into the table's record. seen: a pointer per row, NULL before the
 // first call.

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "datasets/settings.h"
 #include "former_options.h"
@@ -29,27 +30,10 @@ static void consider_row(Suggestion *suggestion, const Option *option) {
     suggestion_consider_others(suggestion, option->also, option->name);
 }
 
-static Status refuse_setting(const char *where, const char *shown, const char *setting, Error *err) {
-    return fail(err, STATUS_USAGE,
-                "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s\" "
-                "(`sounder help data`)",
-                where, shown, setting);
-}
-
-static bool is_setting(const char *name, size_t length) {
-    for (int k = 0; k < DATASET_SETTINGS; k++) {
-        const char *key = settings_table.rows->keys[k].name;
-        if (strlen(key) == length && memcmp(key, name, length) == 0) return true;
-    }
+static bool is_setting_of_data(const char *name) {
+    for (int k = 0; k < DATASET_SETTINGS; k++)
+        if (strcmp(settings_table.rows->keys[k].name, name) == 0) return true;
     return false;
-}
-
-Status option_check_word(const char *word, Error *err) {
-    char shown[OPTION_SHOWN_BYTES];
-    const size_t length = strcspn(word, "=");
-    if (!word[length] || !is_setting(word, length)) return STATUS_OK;
-    option_printable(shown, word);
-    return refuse_setting("", shown, shown, err);
 }
 
 static Status unknown(const OptionTable *table, const char *name, const char *where, Error *err) {
@@ -62,10 +46,14 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     snprintf(typed, sizeof typed, "%s", name);
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
-    if (table == &option_train_table && is_setting(typed, strlen(typed))) {
-        strcat(typed, "=...");
-        return refuse_setting(where, shown, typed, err);
-    }
+    if (table == &option_train_table && is_setting_of_data(typed))
+        return fail(err, STATUS_USAGE,
+                    "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s=...\" "
+                    "(`sounder help data`)",
+                    where, shown, typed);
+    const Option *flag = strncmp(typed, "no-", 3) == 0 ? find_name(table, typed + 3) : NULL;
+    if (flag && flag->type == OPTION_FLAG)
+        return fail(err, STATUS_USAGE, "%s%s: unknown option; write --%s=false", where, shown, flag->name);
     Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < table->count; i++)
         consider_row(&suggestion, &table->rows[i]);
@@ -175,6 +163,15 @@ Status option_take_word(const char **taken, const char *word, const char *what, 
     if (*taken) return fail(err, STATUS_USAGE, "%.200s: a second %s, after %.200s; give one", word, what, *taken);
     *taken = word;
     return STATUS_OK;
+}
+
+Status option_take_file(const char **taken, int at, char **argv, Error *err) {
+    const char *word = argv[at];
+    const bool follows_value = at > 1 && strncmp(argv[at - 2], "--", 2) == 0 && argv[at - 1][0] != '-';
+    if (follows_value && strchr(word, '=') && access(word, F_OK) != 0)
+        return fail(err, STATUS_USAGE, "%.200s: a word of its own without quotes; write %.60s \"%.200s %.200s\"", word,
+                    argv[at - 2], argv[at - 1], word);
+    return option_take_word(taken, word, "experiment file", err);
 }
 
 Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,

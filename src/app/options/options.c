@@ -102,9 +102,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
     // Reads the file first, wherever it is on the command line, so that the command line wins.
     for (int next = 0; next < argc;) {
         TRY(take_argument(&argument, &next, argc, argv, err));
-        if (argument.option) continue;
-        TRY(option_check_word(argument.value, err));
-        TRY(option_take_word(&experiment, argument.value, "experiment file", err));
+        if (!argument.option) TRY(option_take_file(&experiment, next - 1, argv, err));
     }
     if (experiment) TRY(options_read_yaml(options, experiment, err));
     options_adopt_form(options);
