@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     write_files("csv", names, 2, "|||", line + 1, left);
     const bool is_one = !memmem(line + 1, left, "|||", 3);
     const DatasetFormat *format = format_named("CSV");
-    find_and_read_with(format, is_one ? "csv/train.csv" : "csv", settings);
+    find_and_read_with(format, is_one ? "csv/train.csv" : "csv", settings, NULL);
     Error err = {.message = ""};
     Form form;
     size_t told = 0;

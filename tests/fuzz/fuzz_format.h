@@ -38,11 +38,12 @@ static inline void must_have_its_samples(const Dataset *data, const DatasetSourc
     samples_file_free(&file);
 }
 
-// settings: as after a place in --data.
-static inline void find_and_read_with(const DatasetFormat *format, const char *place, const char *settings) {
+// settings: as after a place in --data. model: NULL for samples that are to be seen by none.
+static inline void find_and_read_with(const DatasetFormat *format, const char *place, const char *settings,
+                                      const DatasetModel *model) {
     Error err = {.message = ""};
     DatasetLayout layout;
-    DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = format};
+    DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = format, .model = model};
     if (refused_with_a_sentence(settings_parse(&source.settings, settings, &err), &err) != STATUS_OK) return;
     if (settings_check(&source.settings, format->settings, format->name, &err) != STATUS_OK) return;
     if (refused_with_a_sentence(format->find(&source, place, &err), &err) != STATUS_OK) return;
@@ -68,7 +69,26 @@ static inline void find_and_read_with(const DatasetFormat *format, const char *p
 }
 
 static inline void find_and_read(const DatasetFormat *format, const char *place) {
-    find_and_read_with(format, place, "");
+    find_and_read_with(format, place, "", NULL);
+}
+
+// The tokens of a model, one per line, follow "###" in the input; NULL if they do not. Returns the bytes before that.
+static inline size_t take_tokens(char **tokens, const uint8_t *input, size_t bytes) {
+    const uint8_t *mark = bytes ? memmem(input, bytes, "###", 3) : NULL, *end = input + bytes;
+    *tokens = NULL;
+    if (!mark) return bytes;
+    char *to = *tokens = calloc((size_t)(end - mark) + 1, 1);
+    must(to);
+    for (const uint8_t *from = mark + 3; from < end; from++)
+        *to++ = (char)(*from == '\n' ? 0 : *from);
+    return (size_t)(mark - input);
+}
+
+// Frees the tokens.
+static inline void find_and_read_for(const DatasetFormat *format, const char *place, char *tokens) {
+    const DatasetModel model = {.feature_names = tokens, .are_tokens = true, .outputs = 2};
+    find_and_read_with(format, place, "", tokens ? &model : NULL);
+    free(tokens);
 }
 
 static inline const DatasetFormat *format_named(const char *name) {

@@ -6,7 +6,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     mkdir("leaf", 0700);
     mkdir("leaf/train", 0700);
     mkdir("leaf/test", 0700);
+    char *tokens;
+    bytes = take_tokens(&tokens, input, bytes);
     write_files("leaf", names, 3, "|||", input, bytes);
-    find_and_read(format_named("LEAF"), "leaf");
+    find_and_read_for(format_named("LEAF"), "leaf", tokens);
     return 0;
 }

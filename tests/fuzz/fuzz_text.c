@@ -3,7 +3,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     static const char *const names[] = {"train.txt", "test.txt", "text.json"};
+    char *tokens;
+    bytes = take_tokens(&tokens, input, bytes);
     write_files("text", names, 3, "|||", input, bytes);
-    find_and_read(format_named("text"), "text");
+    find_and_read_for(format_named("text"), "text", tokens);
     return 0;
 }
