@@ -215,9 +215,23 @@ static Status learn_number(bool *is_number, CsvColumn *column, const CsvTable *t
     return STATUS_OK;
 }
 
+// Names of classes and values are noted as UTF-8: other bytes would all be '?', and different names one.
+static Status require_utf8(const CsvTable *table, int index, Error *err) {
+    const char *text = table->fields[index], *rest = text;
+    char name[NAME_BYTES], value[TEXT_BYTES];
+    while (text_letter(rest) > 0)
+        rest += text_letter(rest);
+    if (!*rest) return STATUS_OK;
+    return fail(
+        err, STATUS_DATA,
+        "%s:%u: column %s has \"%s\", which is not UTF-8; save the table so: iconv -f latin1 -t utf-8 TABLE > NEW",
+        table->path, table->row, text_cut(name, sizeof name, table->names[index]), text_cut(value, sizeof value, text));
+}
+
 // Classes and clients are the values of the training samples. A class has the name that a model notes of it.
 static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, CsvPart part, Error *err) {
     CsvColumn *column = &columns->columns[index];
+    if (column->role == CSV_LABEL) TRY(require_utf8(table, index, err));
     if (column->role == CSV_LABEL) disarm_text(table->fields[index]);
     const char *text = table->fields[index];
     uint32_t place;
@@ -241,6 +255,7 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     bool is_number;
     TRY(learn_number(&is_number, column, table, part, index, err));
     if (is_number && !columns->one_hot && column->known == 0) return STATUS_OK;
+    if (columns->one_hot) TRY(require_utf8(table, index, err));
     const bool is_full =
         column->known == 0 && column->categories.used >= (column->texts ? MOST_VALUES : MOST_VALUES_OF_NUMBERS + 1);
     column->has_many = column->has_many || is_full;

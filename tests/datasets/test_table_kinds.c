@@ -119,11 +119,21 @@ static void what_a_table_cannot_mean_is_one_sentence(void **state) {
         assert_int_equal(load_kind(&loaded, folder, &cases[i].kind, "", &err), STATUS_DATA);
         if (!strstr(err.message, cases[i].part)) fail_msg("\"%s\" does not say \"%s\"", err.message, cases[i].part);
     }
+    char data[2 * SCRATCH_PATH_BYTES];
     static const char wide[] = "\xff\xfe"
                                "a\0,\0l\0a\0b\0e\0l\0\n\0";
     scratch_write(scratch_path(path, folder, "t.csv"), wide, sizeof wide); // UTF-16
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "t.csv:1: a zero byte; give a text in UTF-8"));
+    static const char *const settings[] = {"label=b", "label=a text=one-hot"};
+    for (int i = 0; i < 2; i++) { // names that would be one if other bytes became '?'
+        const char *latin = "a,b\n1,\344\n2,\366\n";
+        scratch_write(scratch_path(path, folder, "t.csv"), latin, strlen(latin));
+        snprintf(data, sizeof data, "%s/t.csv %s test-fraction=1", folder, settings[i]);
+        assert_int_equal(load(&loaded, data, 1, &err), STATUS_DATA);
+        assert_non_null(
+            strstr(err.message, "t.csv:2: column b has \"?\", which is not UTF-8; save the table so: iconv -f"));
+    }
 }
 
 static void parts_may_be_packed_and_have_to_fit_each_other(void **state) {
