@@ -122,18 +122,15 @@ void leaf_texts_write(const LeafTexts *texts, void *to, const char *text) {
     const size_t count = count_tokens(texts, text), length = texts->length;
     const size_t skipped = texts->follows && count > length ? count - length : 0,
                  gaps = count < length ? length - count : 0;
+    const bool are_bytes = texts->vocabulary.size <= 256;
     char counted[VOCABULARY_TOKEN_BYTES];
-    size_t place = 0, seen = 0;
-    for (; place < gaps; place++)
-        if (texts->vocabulary.size <= 256)
-            ((uint8_t *)to)[place] = 0;
-        else
-            ((float *)to)[place] = 0;
+    size_t place = gaps, seen = 0;
+    memset(to, 0, gaps * (are_bytes ? 1 : sizeof(float)));
     for (Token token = next_token(texts, text); place < length && token.bytes;
          token = next_token(texts, token.begin + token.bytes)) {
         if (seen++ < skipped) continue;
         const uint32_t number = vocabulary_number(&texts->vocabulary, as_counted(texts, counted, &token), token.bytes);
-        if (texts->vocabulary.size <= 256)
+        if (are_bytes)
             ((uint8_t *)to)[place++] = (uint8_t)number;
         else
             ((float *)to)[place++] = (float)number;
