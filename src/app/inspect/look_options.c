@@ -59,7 +59,7 @@ static const Option sweep_rows[] = {
      .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random", [SWEEP_HALVING] = "halving"},
      .help = "grid: every value with every other; list: the first values together, then the second; random: some points of the grid; "
              "halving: the whole grid for few rounds, the best third (mean over the seeds) for three times as many, and so on; best "
-             "by accuracy, by personal accuracy with personal models, by loss if targets are numbers"},
+             "by the figure that the runs are about: that of --target, or accuracy, personal accuracy with personal models, loss if targets are numbers"},
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "runs of the grid that --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
