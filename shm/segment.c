@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/file.h"
 #include "base/log.h"
 
 static const char shared_memory_folder[] = "/dev/shm";
@@ -32,14 +33,8 @@ _Static_assert(offsetof(SegmentHeader, bytes) == 16, "layout of version 1");
 _Static_assert(sizeof(SegmentHeader) <= PAYLOAD_OFFSET, "the header must fit before the payload");
 
 static uint64_t available_on_machine(void) {
-    uint64_t kibibytes = UINT64_MAX / 1024;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return UINT64_MAX;
-    char line[128];
-    while (fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lu kB", &kibibytes) != 1)
-        ;
-    fclose(file);
-    return kibibytes * 1024;
+    uint64_t kibibytes;
+    return file_number(&kibibytes, "/proc/meminfo", "MemAvailable:", 10) ? kibibytes * 1024 : UINT64_MAX;
 }
 
 // In a container /proc/meminfo shows the host's memory, so the control group's limit counts, too.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/trainer/guard.h"
@@ -62,13 +63,8 @@ static Status work(Worker *self, Error *err) {
 }
 
 static bool is_traced(void) {
-    char line[256];
-    int tracer = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "TracerPid: %d", &tracer) != 1)
-        ;
-    if (file) fclose(file);
-    return tracer != 0;
+    uint64_t tracer;
+    return file_number(&tracer, "/proc/self/status", "TracerPid:", 10) && tracer != 0;
 }
 
 // If SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, sleeps until a debugger is attached; gdb stops in this

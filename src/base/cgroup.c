@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+
+enum { PATH_BYTES = 2 * PATH_MAX + 64 };
+
 // A walk through the folders of this process's groups, from its own group up to the root, in each hierarchy that may
 // know the controller.
 typedef struct Walk {
@@ -61,33 +65,20 @@ static bool walk_next(Walk *walk) {
     return false;
 }
 
-static FILE *open_file(const char *folder, const char *name) {
-    char path[2 * PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return fopen(path, "re");
+static const char *path_of(char path[PATH_BYTES], const Walk *walk, const char *name) {
+    snprintf(path, PATH_BYTES, "%s/%s", walk->folder, name);
+    return path;
 }
 
 // Reads one or two numbers at the beginning of a file of the current group; `second` may be NULL. Returns how many it
 // has read: 0 for the word "max" or without a file.
 static int read_numbers(const Walk *walk, const char *name, long long *first, long long *second) {
-    FILE *file = open_file(walk->folder, name);
+    char path[PATH_BYTES];
+    FILE *file = fopen(path_of(path, walk, name), "re");
     if (!file) return 0;
     const int count = second ? fscanf(file, "%lld %lld", first, second) : fscanf(file, "%lld", first);
     fclose(file);
     return count < 0 ? 0 : count;
-}
-
-// Reads the number of the line "KEY NUMBER". Returns false if there is no such line.
-static bool read_field(const char *folder, const char *name, const char *key, uint64_t *number) {
-    char line[256];
-    bool found = false;
-    const size_t length = strlen(key);
-    FILE *file = open_file(folder, name);
-    if (!file) return false;
-    while (!found && fgets(line, sizeof line, file))
-        found = strncmp(line, key, length) == 0 && line[length] == ' ' && sscanf(line + length, "%lu", number) == 1;
-    fclose(file);
-    return found;
 }
 
 int cgroup_cores(int cores, const char *membership, const char *root) {
@@ -106,9 +97,10 @@ int cgroup_cores(int cores, const char *membership, const char *root) {
 static uint64_t file_cache(const Walk *walk) {
     static const char *const keys[] = {"inactive_file", "active_file", "total_inactive_file", "total_active_file"};
     const char *const *of_version = keys + (walk->second_version ? 0 : 2);
+    char path[PATH_BYTES];
     uint64_t bytes = 0, number;
     for (int i = 0; i < 2; i++)
-        if (read_field(walk->folder, "memory.stat", of_version[i], &number)) bytes += number;
+        if (file_number(&number, path_of(path, walk, "memory.stat"), of_version[i], 10)) bytes += number;
     return bytes;
 }
 
@@ -129,14 +121,15 @@ uint64_t cgroup_memory_left(const char *membership, const char *root) {
 }
 
 uint64_t cgroup_memory_kills(const char *membership, const char *root) {
+    char path[PATH_BYTES];
     uint64_t kills = 0;
     bool found = false;
     Walk walk = walk_begin(membership, root, "memory");
     while (!found && walk_next(&walk))
-        found =
-            read_field(walk.folder, walk.second_version ? "memory.events" : "memory.oom_control", "oom_kill", &kills);
+        found = file_number(&kills, path_of(path, &walk, walk.second_version ? "memory.events" : "memory.oom_control"),
+                            "oom_kill", 10);
     walk_end(&walk);
-    if (!found) read_field("/proc", "vmstat", "oom_kill", &kills);
+    if (!found) file_number(&kills, "/proc/vmstat", "oom_kill", 10);
     return kills;
 }
 

@@ -1,8 +1,10 @@
 #include "base/file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,18 @@ Status regular_file_open(FILE **file, const char *path, Error *err) {
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (*file = fdopen(fd, "r"))) return STATUS_OK;
     close(fd);
     return fail(err, STATUS_NOINPUT, "%.500s is no regular file; save what it gives in one, and name that", path);
+}
+
+bool file_number(uint64_t *number, const char *path, const char *key, int base) {
+    char line[256];
+    bool found = false;
+    const size_t length = strlen(key);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strncmp(line, key, length) == 0 && isblank((unsigned char)line[length]);
+    if (found) *number = strtoull(line + length, NULL, base);
+    if (file) fclose(file);
+    return found;
 }
 
 Status file_close(FILE *file, const char *path, Error *err) {

@@ -2,6 +2,8 @@
 #ifndef SOUNDER_BASE_FILE_H
 #define SOUNDER_BASE_FILE_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -11,6 +13,10 @@
 // NOINPUT, with nothing to close, if the path is no regular file: opening a named pipe would wait for a writer without
 // end, and its contents can be read only once.
 Status regular_file_open(FILE **file, const char *path, Error *err);
+
+// Reads the number in the first line of a file that is `key`, a blank and the number ("MemAvailable:   123 kB"), as the
+// kernel tells about itself. Returns false if there is no such line.
+bool file_number(uint64_t *number, const char *path, const char *key, int base);
 
 // Closes a file that was written from its beginning. Unless all of it could be written, removes it, if it is a regular
 // file (/dev/full stays), and fails with IO, the path and the reason.

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static bool list_has(const ProcessList *list, pid_t pid) {
     for (size_t i = 0; i < list->count; i++)
         if (list->pids[i] == pid) return true;
@@ -87,14 +89,10 @@ size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count) {
 // Returns the signals that the process blocks (SigBlk) or catches (SigCgt), one bit each; all bits if /proc does not
 // say.
 static uint64_t signals_of(pid_t pid, const char *field) {
-    char path[64], line[256];
+    char path[64];
+    uint64_t mask;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    FILE *file = fopen(path, "re");
-    uint64_t mask = file ? 0 : UINT64_MAX;
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, field, strlen(field)) == 0) mask = strtoull(line + strlen(field) + 1, NULL, 16);
-    if (file) fclose(file);
-    return mask;
+    return file_number(&mask, path, field, 16) ? mask : UINT64_MAX;
 }
 
 // Whether the process catches the signal, or blocks it, as a process that waits for it by sigwait does. A process that
@@ -102,13 +100,13 @@ static uint64_t signals_of(pid_t pid, const char *field) {
 static bool listens(pid_t pid, int signal_number) {
     enum { ATTEMPTS = 50, PAUSE_NANOSECONDS = 2000000 };
     const uint64_t wanted = UINT64_C(1) << (signal_number - 1), fault = UINT64_C(1) << (SIGSEGV - 1);
-    if (signals_of(pid, "SigCgt") & wanted) return true;
-    uint64_t blocked = signals_of(pid, "SigBlk");
+    if (signals_of(pid, "SigCgt:") & wanted) return true;
+    uint64_t blocked = signals_of(pid, "SigBlk:");
     for (int looks = 1; looks < ATTEMPTS && (blocked & fault); looks++) {
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
-        blocked = signals_of(pid, "SigBlk");
+        blocked = signals_of(pid, "SigBlk:");
     }
-    return ((blocked | signals_of(pid, "SigCgt")) & wanted) != 0;
+    return ((blocked | signals_of(pid, "SigCgt:")) & wanted) != 0;
 }
 
 void family_warn(pid_t pid, int signal_number) {
