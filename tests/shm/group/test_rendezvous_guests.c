@@ -134,7 +134,7 @@ static void a_stranger_is_turned_away_at_the_door(void **state) {
 
 static void silent_connections_of_the_same_user_lose_their_places_to_the_ranks(void **state) {
     (void)state;
-    ranks_meet_beside_a_crowd(2 * GUESTS_MOST, false);
+    ranks_meet_beside_a_crowd(GUESTS_MOST + 8, false); // eight are in the queue before the ranks
 }
 
 // What rank 0 sends ---------------------------------------------------------------------------------------------------
