@@ -36,9 +36,10 @@ static bool compare(CallsMissed *missed, const GroupMember *members, int count) 
         missed->behind[i] = last_arrival(&members[i])->step < furthest->step;
         some |= missed->behind[i];
     }
-    if (!some || furthest->call.operation >= OPERATION_COUNT) return false;
-    missed->sequence = furthest->call.sequence;
-    group_call_text(missed->call, &furthest->call);
+    const GroupCall call = furthest->call;
+    if (!some || call.operation >= OPERATION_COUNT || call.type > GROUP_U8 || call.op > GROUP_BXOR) return false;
+    missed->sequence = call.sequence;
+    group_call_text(missed->call, &call);
     return true;
 }
 
