@@ -160,6 +160,13 @@ static void fit_private_steps(Options *options) {
         set(options, "dp-sgd", "none");
 }
 
+// The loss has weights of classes, smooth labels, or labels of 0 and 1.
+static void fit_loss(Options *options) {
+    static const char *const names[] = {"class-weights", "label-smoothing", "loss"};
+    for (uint64_t i = 0; i < 3; i++)
+        if (i != options->seed % 3) leave_out(options, names[i]);
+}
+
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
     static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
@@ -207,6 +214,7 @@ static void make_consistent(Options *options) {
     if (personal == PERSONAL_MOREAU) options->training.sgd.weight_decay = 0;
     if (personal == PERSONAL_MOREAU || personal == PERSONAL_MIXED) options->training.clip = 0;
     fit_private_steps(options);
+    fit_loss(options);
     strcpy(options->drift, "labels round=20");
     strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
     strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure
