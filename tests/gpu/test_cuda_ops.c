@@ -333,7 +333,7 @@ static void a_step_begins_where_the_former_ended(void **state) {
             assert_int_equal(count[m], left < BATCH ? left : BATCH);
             assert_int_equal(numbers[m], number);
         }
-        cuda_softmax_cross_entropy(NULL, &progress.on_gpu, gpu_floats(gpu[4]), gpu_at(gpu[1]), NULL, 0, 1, &step);
+        cuda_softmax_cross_entropy(NULL, &progress.on_gpu, gpu_floats(gpu[4]), gpu_at(gpu[1]), NULL, NULL, 0, 1, &step);
         check_cuda(cudaGetLastError());
     }
     for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
