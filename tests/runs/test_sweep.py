@@ -269,6 +269,7 @@ class Sweep(RunCase):
         few = rounds()
         self.assertLess(max(few), 60)
         self.assertEqual(self.sweep(*arguments, "--patience", "2", "--out", "s").count("(done before)"), 2)
+        self.assertIn("s/lr=0.5 holds a run with another --patience", self.sweep(*arguments, "--out", "s", code=64))
         self.assertNotIn("(done before)", self.sweep(*arguments, "--patience", "9", "--out", "s"))
         self.assertEqual(rounds(), [done + 7 for done in few])
 

@@ -73,6 +73,15 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
     return STATUS_OK;
 }
 
+// Whether the option may end a run before its last round; whether it says when.
+static bool is_stop(const Option *option) {
+    return strcmp(option->name, "patience") == 0 || strcmp(option->name, "stop-at-target") == 0;
+}
+
+static bool is_goal(const Option *option) {
+    return is_stop(option) || strcmp(option->name, "target") == 0 || strcmp(option->name, "patience-by") == 0;
+}
+
 // Returns the first option in which the run in the folder differs from this one; NULL if none does.
 static const Option *find_difference(const PastRun *past, const Options *options) {
     PastRun there = *past, wanted = {.options = *options};
@@ -83,7 +92,9 @@ static const Option *find_difference(const PastRun *past, const Options *options
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
-        if (option->unsaved || option->may_change) continue;
+        // A run that is continued takes up another patience, but does not drop it.
+        const bool may_change = option->may_change && (options->given[i] || !is_stop(option));
+        if (option->unsaved || may_change) continue;
         past_run_option(left, &there, option);
         past_run_option(right, &wanted, option);
         if (strcmp(left, right) != 0) return option;
@@ -162,15 +173,6 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     if (past.rounds >= (uint32_t)rounds && has_model) job->state = JOB_IS_DONE;
     past_run_free(&past);
     return make_resuming(job, rounds, err);
-}
-
-// Whether the option may end a run before its last round.
-static bool is_goal(const Option *option) {
-    static const char *const goals[] = {"target", "stop-at-target", "patience", "patience-by"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof goals / sizeof *goals; i++)
-        found |= strcmp(option->name, goals[i]) == 0;
-    return found;
 }
 
 // Hands a run that is continued the values that the user gives now of options which may change.
