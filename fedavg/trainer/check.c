@@ -39,12 +39,8 @@ static Status test(Checker *checker, Error *err) {
     const TrainerTurn turn = {
         .task = "test", .part = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX};
     const uint32_t count = checker->memory->data.test.count;
-    uint32_t first[MOST_BATCHES];
     TrainerAnswer answer;
-    uint32_t taken = 0;
-    for (; taken < MOST_BATCHES && taken < count; taken++)
-        first[taken] = taken;
-    desk_add_batch(&trainer->desk, first, taken);
+    trainer_add_test(trainer, NULL, 0, count < MOST_BATCHES ? count : MOST_BATCHES);
     return trainer_ask(&answer, trainer, &turn, err);
 }
 

@@ -69,7 +69,7 @@ Status desk_create(Desk *desk, const RunMemory *memory, int fd, Error *err);
 void desk_free(Desk *desk);
 
 // Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to
-// write (worker/trainer_view.c). indices may be where the desk has them: desk->order + desk->count.
+// write then (worker/trainer_view.c). indices may be where the desk has them: desk->order + desk->count.
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count);
 
 // Whether a batch of `count` samples fits into the next turn. One that does not is left out, and makes the desk

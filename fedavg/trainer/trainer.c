@@ -108,10 +108,24 @@ uint32_t trainer_client_from(const RunMemory *memory, uint32_t client) {
     return client;
 }
 
-uint32_t trainer_test_batch(const RunConfig *config) {
+// Samples of a test's batch: ten times as many as in training, up to EVALUATION_CHUNK. A forward pass of ten samples
+// takes about as long as one of a hundred, and a test keeps nothing for a backward pass.
+static uint32_t test_batch(const RunConfig *config) {
     const uint32_t size = config->training.batch_size;
     if (size >= EVALUATION_CHUNK) return size;
     return 10 * size < EVALUATION_CHUNK ? 10 * size : EVALUATION_CHUNK;
+}
+
+// The sample numbers are written where the desk has them: a turn may be the whole test set.
+void trainer_add_test(Trainer *trainer, const uint32_t *indices, uint32_t first, uint32_t count) {
+    Desk *desk = &trainer->desk;
+    const uint32_t size = test_batch(trainer->memory->config);
+    uint32_t *order = desk->order + desk->count;
+    if (!desk_has_room(desk, count)) return;
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = indices ? indices[i] : first + i;
+    for (uint32_t done = 0; done < count; done += size)
+        desk_add_batch(desk, order + done, count - done < size ? count - done : size);
 }
 
 TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches) {

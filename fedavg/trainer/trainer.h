@@ -75,10 +75,6 @@ typedef struct TrainerAnswer {
     MetricSums metrics;
 } TrainerAnswer;
 
-// Samples of a test's batch: ten times as many as in training, up to EVALUATION_CHUNK. A forward pass of ten samples
-// takes about as long as one of a hundred, and a test keeps nothing for a backward pass.
-uint32_t trainer_test_batch(const RunConfig *config);
-
 // Creates the desk and starts the trainer. Nothing to close on failure.
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err);
 
@@ -89,6 +85,9 @@ Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *t
 Status trainer_restart(Trainer *trainer, Error *err);
 
 void trainer_close(Trainer *trainer);
+
+// Puts samples of a test on the desk: those with the numbers `indices` (count), or with NULL those from `first` on.
+void trainer_add_test(Trainer *trainer, const uint32_t *indices, uint32_t first, uint32_t count);
 
 // A turn of a trial: puts the run's first weights and the first batches of the client (at most `batches`) on the desk,
 // in the order of the data set, without shuffling, and returns the turn. Its rate is that of the options, which no

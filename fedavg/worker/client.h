@@ -100,11 +100,10 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
                            const char *part, uint32_t client);
 
-// Where a client's view differs from the data set, a batch of the next turn gets rows of samples and labels as the
-// client sees them (trainer_view.c): the first `marked` ones with the mark of a backdoor.
+// Where a client's view differs from the data set, the last `count` numbers on the desk get rows of samples and labels
+// as the client sees them (trainer_view.c): the first `marked` ones with the mark of a backdoor.
 bool trainer_view_differs(const LocalModel *model);
-void trainer_view_add(LocalModel *model, const DatasetSplit *split, const uint32_t *indices, uint32_t count,
-                      uint32_t marked);
+void trainer_view_add(LocalModel *model, const DatasetSplit *split, uint32_t count, uint32_t marked);
 
 // After the training of a job: the rule's turn, and the job, get the steps that the trainer made in place of those that
 // were planned.

@@ -53,10 +53,10 @@ static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t cou
         for (uint32_t i = 0; i < stretch.count; i++) {
             const uint32_t first = (stretch.first + i) * size;
             const uint32_t samples = count - first < size ? count - first : size;
-            if (viewed)
-                trainer_view_add(model, &model->memory->data.train, model->order + first, samples,
-                                 model->lies ? attack_marked(&config->attack, samples) : 0);
             desk_add_batch(&model->trainer->desk, model->order + first, samples);
+            if (viewed)
+                trainer_view_add(model, &model->memory->data.train, samples,
+                                 model->lies ? attack_marked(&config->attack, samples) : 0);
         }
     }
 }
@@ -164,21 +164,6 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     if (memory->algorithm.combine->cut || memory->algorithm.local->measures) warn_of_steps(model, job, asked);
 }
 
-// The sample numbers are written where the desk has them: a turn may be the whole test set.
-static void add_test_batches(LocalModel *model, const Batch *batch, const DatasetSplit *split, bool viewed) {
-    const uint32_t size = trainer_test_batch(model->memory->config);
-    Desk *desk = &model->trainer->desk;
-    for (uint32_t first = 0; first < batch->count; first += size) {
-        const uint32_t samples = batch->count - first < size ? batch->count - first : size;
-        if (!desk_has_room(desk, samples)) return;
-        uint32_t *indices = desk->order + desk->count;
-        for (uint32_t i = 0; i < samples; i++)
-            indices[i] = batch->indices ? batch->indices[first + i] : batch->first + first + i;
-        if (viewed) trainer_view_add(model, split, indices, samples, batch->triggered > 0 ? samples : 0);
-        desk_add_batch(desk, indices, samples);
-    }
-}
-
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
                            const char *part, uint32_t client) {
     const TrainerTurn turn = {.task = "test",
@@ -191,7 +176,8 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
     const DatasetSplit *split = turn.of_test_set ? &model->memory->data.test : &model->memory->data.train;
     TrainerAnswer answer;
     bring(model, weights);
-    add_test_batches(model, batch, split, turn.viewed);
+    trainer_add_test(model->trainer, batch->indices, batch->first, batch->count);
+    if (turn.viewed) trainer_view_add(model, split, batch->count, batch->triggered);
     ask(model, &answer, &turn, false);
     if (!answer.judges) model->told.unjudged += batch->count;
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};

@@ -30,11 +30,11 @@ bool trainer_view_differs(const LocalModel *model) {
     return model->lies || view_differs(&model->view);
 }
 
-void trainer_view_add(LocalModel *model, const DatasetSplit *split, const uint32_t *indices, uint32_t count,
-                      uint32_t marked) {
+void trainer_view_add(LocalModel *model, const DatasetSplit *split, uint32_t count, uint32_t marked) {
     Desk *desk = &model->trainer->desk;
-    if (!desk_has_room(desk, count)) return;
-    uint32_t *places = desk->places + desk->count;
+    if (desk->overfull) return;
+    const uint32_t first = desk->count - count, *indices = desk->order + first;
+    uint32_t *places = desk->places + first;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t *row = &desk->row_of[indices[i]];
         if (i < marked) {

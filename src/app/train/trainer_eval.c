@@ -50,16 +50,8 @@ static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first
     const uint32_t round = trainer->memory->control->order.round;
     const TrainerTurn turn = {
         .task = "test", .part = "test", .of_test_set = true, .round = round, .key = round, .client = UINT32_MAX};
-    const uint32_t size = trainer_test_batch(trainer->memory->config);
-    Desk *desk = &trainer->desk;
     TrainerAnswer answer;
-    for (uint32_t done = 0; done < count; done += size) {
-        const uint32_t samples = count - done < size ? count - done : size;
-        uint32_t *indices = desk->order + desk->count;
-        for (uint32_t i = 0; i < samples; i++)
-            indices[i] = first + done + i;
-        desk_add_batch(desk, indices, samples);
-    }
+    trainer_add_test(trainer, NULL, first, count);
     TRY(trainer_ask(&answer, trainer, &turn, err));
     test->sum.loss_sum += answer.loss_sum;
     test->sum.hits += answer.hits;
