@@ -6,7 +6,7 @@ enum { NURSERY_POLLS = 2, WAIT_MILLISECONDS = 100 };
 
 Status trainer_host_open(TrainerHost *host, Error *err) {
     *host = (TrainerHost){0};
-    nursery_init(&host->nursery, -1);
+    nursery_init(&host->nursery);
     TRY(trainer_output_open(&host->output, err));
     host->nursery.output = trainer_output_fd(&host->output, OUTPUT_OF_NURSERY);
     return STATUS_OK;

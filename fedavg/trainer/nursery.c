@@ -16,8 +16,8 @@ enum { REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
 
 static const double LONG_LIFE_SECONDS = 10, SEND_SECONDS = 10;
 
-void nursery_init(Nursery *nursery, int output) {
-    *nursery = (Nursery){.workers_end = -1, .own_end = -1, .output = output};
+void nursery_init(Nursery *nursery) {
+    *nursery = (Nursery){.workers_end = -1, .own_end = -1, .output = -1};
     nursery->trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
@@ -112,16 +112,16 @@ static void refuse_requests(const Nursery *nursery) {
 }
 
 // forks is 0 before the program ends: a worker whose fork dies with it then starts a trainer itself.
-void nursery_end(Nursery *nursery, double goodbye_seconds) {
+static void end(Nursery *nursery) {
     if (nursery->trainer.memory) atomic_store(&nursery->trainer.memory->control->forks, 0);
-    trainer_process_end(&nursery->trainer.process, goodbye_seconds);
+    trainer_process_end(&nursery->trainer.process, TRAINER_GOODBYE_SECONDS);
     nursery->state = NURSERY_NONE;
     refuse_requests(nursery);
 }
 
 static void give_up(Nursery *nursery, const char *why) {
     log_info("--trainer-start each, because the trainer cannot be forked: %s", why);
-    nursery_end(nursery, TRAINER_GOODBYE_SECONDS);
+    end(nursery);
     desk_free(&nursery->trainer.desk);
 }
 
@@ -227,9 +227,9 @@ Status nursery_serve(Nursery *nursery, Error *err) {
 
 // Workers have ended by now, and with them the leashes of all forks.
 void nursery_free(Nursery *nursery) {
-    nursery_end(nursery, TRAINER_GOODBYE_SECONDS);
+    end(nursery);
     desk_free(&nursery->trainer.desk);
     if (nursery->workers_end >= 0) close(nursery->workers_end);
     if (nursery->own_end >= 0) close(nursery->own_end);
-    nursery_init(nursery, -1);
+    nursery_init(nursery);
 }

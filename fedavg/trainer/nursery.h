@@ -40,7 +40,7 @@ typedef struct Nursery {
     bool was_open; // until then what the program says against its first turn ends the run
 } Nursery;
 
-void nursery_init(Nursery *nursery, int output);
+void nursery_init(Nursery *nursery);
 
 // Starts the program as one that may become the nursery; as trainer_process_start.
 Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory,
@@ -59,8 +59,7 @@ static inline bool nursery_is_busy(const Nursery *nursery) {
     return nursery->state != NURSERY_NONE && nursery->state != NURSERY_OPEN;
 }
 
-// Gives it goodbye_seconds to end. Workers that still ask are refused.
-void nursery_end(Nursery *nursery, double goodbye_seconds);
+// Ends the program. Workers that still ask are refused.
 void nursery_free(Nursery *nursery);
 
 #endif
