@@ -212,13 +212,7 @@ static bool examine(Doctor *self) {
 
 Status command_doctor(int argc, char **argv, int *exit_code, Error *err) {
     Doctor self = {.options.samples = 60000, .mps.keeper_fd = -1};
-    const char *seen[ROWS] = {NULL};
-    for (int next = 0; next < argc;) {
-        if (argv[next][0] != '-')
-            return fail(err, STATUS_USAGE,
-                        "%.200s: sounder doctor takes options alone; `sounder help doctor` lists them", argv[next]);
-        TRY(option_read_next(&self.options, seen, &next, argc, argv, &doctor_options, err));
-    }
+    TRY(option_read_all(&self.options, argc, argv, &doctor_options, err));
     log_init(LOG_ERROR, LOG_RANK_PARENT);
     nodes_stay_alone();
     TRY(temporary_folder_make(&self.folder, "doctor", err));

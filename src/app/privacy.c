@@ -50,13 +50,7 @@ enum { COHORTS_ROW = 5 };
 
 static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) {
     *options = (PrivacyOptions){.delta = 1e-5};
-    const char *seen[ROWS] = {NULL};
-    for (int next = 0; next < argc;) {
-        if (argv[next][0] != '-')
-            return fail(err, STATUS_USAGE,
-                        "%.200s: sounder privacy takes options alone; `sounder help privacy` lists them", argv[next]);
-        TRY(option_read_next(options, seen, &next, argc, argv, &privacy_options, err));
-    }
+    TRY(option_read_all(options, argc, argv, &privacy_options, err));
     if (options->rate == 0 || options->rounds == 0)
         return fail(err, STATUS_USAGE, "sounder privacy: needs --sampling-rate and --rounds");
     if ((options->noise > 0) == (options->epsilon > 0))

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/owned.h"
 #include "base/spread.h"
+#include "base/text.h"
 #include "base/text_stream.h"
 #include "io/durable.h"
 
@@ -333,7 +334,7 @@ static Status write_all(const Folder *folder, const json_t *runs, FigureAxis axi
     for (int i = 0; i < DRAWINGS; i++) {
         bool drawn;
         TRY(write_figure(folder, &drawings[i], &drawn, runs, axis, err));
-        if (drawn) strcat(strcat(told, *told ? ", " : ""), drawings[i].file);
+        if (drawn) text_add(told, sizeof told, "%s%s", *told ? ", " : "", drawings[i].file);
     }
     if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
     printf("%s: %s\n", folder->path, told);

@@ -112,8 +112,7 @@ static void write_cell(char text[TABLE_CELL_BYTES], const Cell *cell, const Colu
     write_number(text, cell->number, column->decimals);
     if (cell->kind == CELL_NUMBER || isnan(cell->deviation) || (column->steady && cell->deviation == 0)) return;
     write_number(deviation, cell->deviation, column->decimals);
-    const size_t length = strlen(text);
-    snprintf(text + length, TABLE_CELL_BYTES - length, " %s %.400s", plus_minus, deviation);
+    text_add(text, TABLE_CELL_BYTES, " %s %s", plus_minus, deviation);
 }
 
 void table_cell_text(char *text, const Table *table, size_t row, size_t column) {

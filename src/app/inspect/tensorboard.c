@@ -47,24 +47,23 @@ static double time_of(const json_t *line) {
 
 // Series of clients ---------------------------------------------------------------------------------------------------
 
-static TensorboardSeries *series_of(Tensorboard *tensorboard, const char *group, const char *key) {
-    for (size_t i = 0; i < tensorboard->series_count; i++) {
-        TensorboardSeries *series = &tensorboard->series[i];
-        if (strcmp(series->key, key) == 0 && strcmp(series->group, group) == 0) return series;
-    }
+static TensorboardSeries *series_of(Tensorboard *tensorboard, const char *tag) {
+    for (size_t i = 0; i < tensorboard->series_count; i++)
+        if (strcmp(tensorboard->series[i].tag, tag) == 0) return &tensorboard->series[i];
     TensorboardSeries *more =
         realloc(tensorboard->series, (tensorboard->series_count + 1) * sizeof *tensorboard->series);
     if (!more) return NULL;
     tensorboard->series = more;
     more += tensorboard->series_count++;
     *more = (TensorboardSeries){0};
-    snprintf(more->group, sizeof more->group, "%s", group);
-    snprintf(more->key, sizeof more->key, "%s", key);
+    snprintf(more->tag, sizeof more->tag, "%s", tag);
     return more;
 }
 
 static bool add_to_series(Tensorboard *tensorboard, const char *group, const char *key, double value) {
-    TensorboardSeries *series = series_of(tensorboard, group, key);
+    char tag[sizeof tensorboard->series->tag];
+    snprintf(tag, sizeof tag, "%s/%s", group, key);
+    TensorboardSeries *series = series_of(tensorboard, tag);
     if (series && series->count == series->capacity) {
         const size_t capacity = 2 * series->capacity + 16;
         double *values = realloc(series->values, capacity * sizeof *values);
@@ -94,9 +93,7 @@ static void collect(Tensorboard *tensorboard, const char *group, const json_t *l
 static void put_series(Tensorboard *tensorboard) {
     for (size_t i = 0; i < tensorboard->series_count; i++) {
         TensorboardSeries *series = &tensorboard->series[i];
-        char tag[sizeof series->group + sizeof series->key];
-        snprintf(tag, sizeof tag, "%s/%s", series->group, series->key);
-        if (series->count > 0) event_histogram(&tensorboard->file, tag, series->values, series->count);
+        if (series->count > 0) event_histogram(&tensorboard->file, series->tag, series->values, series->count);
         series->count = 0;
     }
 }

@@ -22,7 +22,7 @@
 
 // Values of clients, collected until the round is done.
 typedef struct TensorboardSeries {
-    char group[80], key[80];
+    char tag[160];  // group/key
     double *values; // owned
     size_t count, capacity;
 } TensorboardSeries;

@@ -147,6 +147,9 @@ Status option_take_file(const char **taken, int at, char **argv, Error *err);
 Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,
                         Error *err);
 
+// Does this for all words of a command that takes options alone: USAGE for any other word.
+Status option_read_all(void *record, int argc, char **argv, const OptionTable *table, Error *err);
+
 // Shortens typed text for a message and removes characters that control a terminal.
 enum { OPTION_SHOWN_BYTES = 72 };
 void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);

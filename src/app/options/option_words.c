@@ -182,3 +182,14 @@ Status option_read_next(void *record, const char **seen, int *next, int argc, ch
     TRY(option_once(&seen[option - table->rows], option, value, err));
     return option_read(record, option, value, "--", err);
 }
+
+Status option_read_all(void *record, int argc, char **argv, const OptionTable *table, Error *err) {
+    const char *seen[OPTION_MAX_COUNT] = {NULL};
+    for (int next = 0; next < argc;) {
+        if (argv[next][0] != '-')
+            return fail(err, STATUS_USAGE, "%.200s: sounder %s takes options alone; `sounder help %s` lists them",
+                        argv[next], table->command, table->command);
+        TRY(option_read_next(record, seen, &next, argc, argv, table, err));
+    }
+    return STATUS_OK;
+}
