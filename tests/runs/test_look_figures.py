@@ -55,6 +55,14 @@ class Figures(Look):
         told = self.sounder("report", "runs", "--svg", "figures").removeprefix("figures: ").strip().split(", ")
         self.assertEqual((sorted(told), len(told)), (sorted(os.listdir(self.path("figures"))), len(figures) + 1))
 
+    def test_a_mean_over_runs_of_other_lengths_is_over_all_runs_of_that_round(self):
+        for seed, rounds, accuracy in ((1, 401, 0.25), (2, 1203, 0.75)):
+            self.write_run(f"runs/{seed}", rounds * [accuracy], seed=seed, data="nowhere")
+        self.sounder("report", "runs", "--svg", "figures")
+        _, paths = self.figure("figures/accuracy.svg")
+        (curve,) = [points for stroke, points in paths if stroke == "#0072b2" and len(points) > 300]
+        self.assertEqual(len({y for _, y in curve}), 2)  # 50 %, and 75 % after round 401
+
     def test_runs_with_a_validation_set_show_their_losses_on_that(self):
         rounds = [{"type": "round", "round": round, "validation_loss": 1 / round, "validation_accuracy": 0.5} for round in (1, 2)]
         for seed in (1, 2):

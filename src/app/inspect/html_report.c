@@ -226,18 +226,20 @@ static void describe(JsonObject *report, const PastRuns *runs) {
 
 // Begins *report, which is dropped on failure. against: "": no comparison. Reorders the runs.
 static Status collect(JsonObject *report, PastRuns *runs, const char *against, Error *err) {
-    Status status = STATUS_OK;
+    RoundChoice choice;
     JsonObject all;
+    Status status = round_choice_make(&choice, runs) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
     json_begin(report);
     json_begin_array(&all);
     for (size_t i = 0; i < runs->count && status == STATUS_OK; i++) {
         JsonObject details;
         char *group = name_group(runs, &runs->all[i]);
-        status = group ? run_details_read(&details, &runs->all[i], group, err)
+        status = group ? run_details_read(&details, &runs->all[i], group, &choice, err)
                        : fail(err, STATUS_OS, "no memory for the report");
         if (status == STATUS_OK) put_object(&all, NULL, &details);
         free(group);
     }
+    free(choice.is_end);
     if (status == STATUS_OK) describe(report, runs);
     put_object(report, "runs", &all);
     if (status == STATUS_OK && *against) status = put_against(report, runs, against, err);

@@ -50,6 +50,7 @@ static void keep(json_t **kept, json_t *line) {
 static void note_round(PastRun *run, const json_t *line) {
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
     if (round > 0 && round <= UINT32_MAX) run->rounds = (uint32_t)round;
+    run->tests += json_is_number(json_object_get(line, "eval_seconds"));
     run->seconds = plus(plus(run->seconds, past_run_number(line, "seconds")), past_run_number(line, "eval_seconds"));
     run->samples = plus(run->samples, past_run_number(line, "samples"));
     run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));

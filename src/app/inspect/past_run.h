@@ -26,6 +26,7 @@ typedef struct PastRun {
     json_t *values;   // owned: of each key of the rounds' lines and the summary the last value that is not null
     json_t *clients;  // owned: the last line of the clients' tests; NULL: none
     uint32_t rounds;  // rounds done
+    uint32_t tests;   // rounds with a test
     RunFigure told;   // the figure that the last "start" line names
     RunFigure figure; // the figure that the run is about: a test without hits makes it the loss
     double best;      // of all tests, of that figure; NaN: none

@@ -7,7 +7,6 @@
 
 #include "app/inspect/client_records.h"
 #include "app/inspect/run_programs.h"
-#include "app/inspect/run_rounds.h"
 #include "app/options/run_target.h"
 #include "io/metrics.h"
 
@@ -18,7 +17,8 @@ typedef struct Reading {
     ClientRecords clients;
     json_t *tests[CLIENT_MODELS]; // owned: the line about all clients, if it follows the last test of a model
     RunPrograms programs;
-    const PastRun *run; // borrowed
+    const PastRun *run;        // borrowed
+    const RoundChoice *choice; // borrowed
 } Reading;
 
 // Tests of personal models in every round have no line about all clients.
@@ -156,7 +156,8 @@ static void put_confusion(JsonObject *details, const PastRun *run) {
 
 // All of it -----------------------------------------------------------------------------------------------------------
 
-static void make_details(JsonObject *details, const Reading *reading, const PastRun *run, const char *group) {
+static void make_details(JsonObject *details, const Reading *reading, const char *group) {
+    const PastRun *run = reading->run;
     char figure[METRIC_NAME_BYTES + 16];
     json_begin(details);
     put_readable(details, "path", run->path);
@@ -166,7 +167,7 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     put_text(details, "figure", figure);
     put_flag(details, "lower_is_better", run->figure.falls);
     if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
-    run_rounds_put(details, &reading->rounds);
+    run_rounds_put(details, &reading->rounds, reading->choice);
     put_clients(details, &reading->clients);
     put_fairness(details, reading);
     put_confusion(details, run);
@@ -174,15 +175,16 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     run_details_put_origin(details, run);
 }
 
-Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err) {
+Status run_details_read(JsonObject *details, const PastRun *run, const char *group, const RoundChoice *choice,
+                        Error *err) {
     static const char *const types[] = {"client",        "round", "client_evaluation", "clients_evaluation",
                                         "trainer_fault", NULL};
-    Reading reading = {.run = run};
+    Reading reading = {.run = run, .choice = choice};
     *details = (JsonObject){0};
     Status status = run_rounds_begin(&reading.rounds) ? metrics_visit_run(run->path, types, note_line, &reading, err)
                                                       : fail(err, STATUS_OS, "no memory for the report");
     if (status == STATUS_OK) {
-        make_details(details, &reading, run, group);
+        make_details(details, &reading, group);
         status = json_check(details, "the report", err);
     }
     if (status != STATUS_OK) json_drop(details);

@@ -13,13 +13,14 @@
 #ifndef SOUNDER_APP_INSPECT_RUN_DETAILS_H
 #define SOUNDER_APP_INSPECT_RUN_DETAILS_H
 
-#include "app/inspect/past_run.h"
+#include "app/inspect/run_rounds.h"
 #include "io/json.h"
 
 enum { MOST_CLASSES = 256 }; // most classes that are drawn
 
 // Begins *details, which is dropped on failure. group: name of the runs that differ only in the seed.
-Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err);
+Status run_details_read(JsonObject *details, const PastRun *run, const char *group, const RoundChoice *choice,
+                        Error *err);
 
 // Adds "classes", "evaluate", "repeat", "facts" and "config" (run_origin.c).
 void run_details_put_origin(JsonObject *details, const PastRun *run);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/inspect/past_run.h"
 #include "base/sorting.h"
 #include "io/metrics.h"
 
@@ -107,20 +106,38 @@ static bool is_tested(const RunRounds *rounds, size_t round) {
     return json_is_number(json_array_get(json_object_get(rounds->lists, "eval_seconds"), round));
 }
 
-// Returns which rounds are written, malloc'ed; NULL: no memory. Tests are kept before other rounds, which have only the
-// loss in training: a rare test would else be lost wherever it is between two rounds that are kept.
-static bool *choose(const RunRounds *rounds) {
+// Tests are kept before other rounds, which have only the loss in training: a rare test would else be lost wherever it
+// is between two rounds that are kept.
+bool round_choice_make(RoundChoice *choice, const PastRuns *runs) {
+    size_t tests = 0, others = 0;
+    *choice = (RoundChoice){.rounds = 0};
+    for (size_t i = 0; i < runs->count; i++) {
+        const PastRun *run = &runs->all[i];
+        const size_t left = run->rounds > run->tests ? run->rounds - run->tests : 0;
+        choice->rounds = run->rounds > choice->rounds ? run->rounds : choice->rounds;
+        tests = run->tests > tests ? run->tests : tests;
+        others = left > others ? left : others;
+    }
+    const size_t for_tests = MOST_ROUNDS - (others < MOST_ROUNDS / 2 ? others : MOST_ROUNDS / 2),
+                 for_others = MOST_ROUNDS - (tests < for_tests ? tests : for_tests);
+    choice->every[0] = others / (for_others + 1) + 1;
+    choice->every[1] = tests / (for_tests + 1) + 1;
+    choice->is_end = calloc((size_t)choice->rounds + 1, sizeof *choice->is_end);
+    for (size_t i = 0; i < runs->count && choice->is_end; i++)
+        choice->is_end[runs->all[i].rounds] = true;
+    return choice->is_end;
+}
+
+// Returns which rounds are written, malloc'ed; NULL: no memory.
+static bool *choose(const RunRounds *rounds, const RoundChoice *choice) {
+    const json_t *numbers = json_object_get(rounds->lists, "round");
     bool *chosen = calloc(rounds->count + 1, sizeof *chosen);
-    size_t tests = 0, at[2] = {0};
-    for (size_t i = 0; i < rounds->count; i++)
-        tests += is_tested(rounds, i);
-    const size_t others = rounds->count - tests;
-    const size_t room = MOST_ROUNDS - (others < MOST_ROUNDS / 2 ? others : MOST_ROUNDS / 2); // for tests
-    const size_t left = MOST_ROUNDS - (tests < room ? tests : room);
-    const size_t every[2] = {others / (left + 1) + 1, tests / (room + 1) + 1};
+    size_t at[2] = {0};
     for (size_t i = 0; i < rounds->count && chosen; i++) {
+        const json_int_t number = json_integer_value(json_array_get(numbers, i));
         const bool tested = is_tested(rounds, i);
-        chosen[i] = ++at[tested] % every[tested] == 0 || i + 1 == rounds->count;
+        chosen[i] = ++at[tested] % choice->every[tested] == 0 ||
+                    (number >= 0 && number <= choice->rounds && choice->is_end[number]);
     }
     return chosen;
 }
@@ -137,8 +154,8 @@ static json_t *thinned(const json_t *list, const bool *chosen, size_t count) {
     return left;
 }
 
-void run_rounds_put(JsonObject *details, const RunRounds *rounds) {
-    bool *chosen = choose(rounds);
+void run_rounds_put(JsonObject *details, const RunRounds *rounds, const RoundChoice *choice) {
+    bool *chosen = choose(rounds, choice);
     const char *key;
     json_t *list;
     JsonObject lists;
