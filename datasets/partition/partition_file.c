@@ -81,7 +81,7 @@ static Status read_client(uint32_t *indices, uint32_t *filled, uint8_t *taken, u
             return fail(err, STATUS_DATA, "%.500s:%u: sample %llu of %u", reading->path, reading->number, index,
                         samples);
         if (taken[index]++)
-            return fail(err, STATUS_DATA, "%.500s:%u: sample %llu stands there twice", reading->path, reading->number,
+            return fail(err, STATUS_DATA, "%.500s:%u: sample %llu is given twice", reading->path, reading->number,
                         index);
         indices[(*filled)++] = (uint32_t)index;
         text = end + (*end == ' ');

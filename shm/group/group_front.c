@@ -330,7 +330,7 @@ Status group_subset(Group **part, Group *group, const uint32_t *ranks, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         TRY(check_rank(group, "member", ranks[i], err));
         if (listed[ranks[i]])
-            return fail(err, STATUS_USAGE, "rank %u stands twice in the list of a sub-group", ranks[i]);
+            return fail(err, STATUS_USAGE, "rank %u is given twice in the list of a sub-group", ranks[i]);
         listed[ranks[i]] = true;
         if (ranks[i] == group->rank) own = (Share){.colour = 0, .key = (int32_t)i, .list = own.list};
     }

@@ -46,7 +46,8 @@ static void pause_before_retry(void) {
 // Sentences -----------------------------------------------------------------------------------------------------------
 
 static Status stale_file(const Rendezvous *meeting, Error *err) {
-    return fail(err, STATUS_DATA, "%s: the file is there, but nobody meets at it: an earlier run left it; remove it",
+    return fail(err, STATUS_DATA,
+                "%s: the file exists, but no process listens at it: an earlier run left it; remove it",
                 meeting->place->name);
 }
 

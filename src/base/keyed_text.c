@@ -163,7 +163,7 @@ static Status take_part(Form *form, size_t *used, const char *word, size_t lengt
         const FormKey *key = &row->keys[k];
         if (key->type == FORM_TEXT || strlen(key->name) != name || name >= length) continue;
         if (memcmp(key->name, word, name) != 0) continue;
-        if (form->given[k]) return fail(err, STATUS_USAGE, "%s: %s stands there twice", row->name, key->name);
+        if (form->given[k]) return fail(err, STATUS_USAGE, "%s: %s is given twice", row->name, key->name);
         form->given[k] = true;
         size_t bytes = length - name - 1;
         const char *value = word + name + 1;

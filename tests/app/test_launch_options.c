@@ -180,7 +180,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
         {"-x p", "-x: unknown option; `sounder help launch` lists them"},
         {"- p", "-\"\": unknown option; `sounder help launch` lists them"},
         {"-mx p", "-mx: unknown option; `sounder help launch` lists them"},
-        {"--nnodes 1:4 p", "--nnodes 1:4: machines do not come and go; write --nnodes 4"},
+        {"--nnodes 1:4 p", "--nnodes 1:4: the number of machines cannot change; write --nnodes 4"},
         {"--nnodes 0 p", "--nnodes 0: needs a whole number from 1 to 65536"},
         {"--nnodes 2x p", "--nnodes 2x: needs a whole number from 1 to 65536"},
         {"--nnodes 2: p", "--nnodes 2:: needs a whole number from 1 to 65536"},

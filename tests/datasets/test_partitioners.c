@@ -537,7 +537,7 @@ static void a_mistyped_form_is_told_with_the_right_one(void **state) {
     refuse("pathological classes=0", 2, "pathological: classes=0: needs a whole number from 1 to 65535");
     refuse("pathological classes=2.5", 2, "classes=2.5: needs a whole number");
     refuse("pathological mode=randm", 2, "mode=randm: needs one of random first-deterministic deterministic");
-    refuse("pathological classes=2 classes=3", 2, "classes stands there twice");
+    refuse("pathological classes=2 classes=3", 2, "classes is given twice");
     refuse("dirichlet alpha=0.1,", 2, "alpha=0.1,: needs a number from 1e-09 to 1000000000, or several between commas");
     refuse("iid:x", 2, "iid: :x is no part of it; write iid");
 }

@@ -161,7 +161,7 @@ class Meeting(LaunchTest):
             connection, _ = other.accept()
             self.assertEqual(connection.recv(1000), b"sounder launch: node 1 of 2 with 1 ranks\n")
             connection.close()
-            self.end([second], 75, r".*: who is there has no answer for node 1; start `sounder launch --nnodes 2 --node-rank 0` there, or give another port to all")
+            self.end([second], 75, r".*: the program at that port has no answer for node 1; start `sounder launch --nnodes 2 --node-rank 0` there, or give another port to all")
 
     def test_a_signal_ends_the_wait_and_the_others(self):
         first, second = self.node(0, "--nnodes", "3"), self.node(1, "--nnodes", "3")

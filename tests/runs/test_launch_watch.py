@@ -52,7 +52,7 @@ class Watch(LaunchTest):
         self.assertTrue(any(re.search(r"watch: meanwhile (each of ranks 0, 2|rank [02]) receives from a socket", line) for line in lines), err)
         self.assertTrue(any(re.search(r"watch: rank 1 continues after \d s", line) for line in lines), err)
         self.assertNotRegex(err, r"rank [02] \(pid \d+\) has")
-        self.assertRegex(err, r"watch: rank 1:   (#\d+ .*nanosleep|its stack is not to be read|    .* \(peers.py:\d+\))" if GDB else r"watch: for the stack of rank 1 install gdb")
+        self.assertRegex(err, r"watch: rank 1:   (#\d+ .*nanosleep|its stack cannot be read|    .* \(peers.py:\d+\))" if GDB else r"watch: for the stack of rank 1 install gdb")
 
     def test_a_rank_that_computes_is_named_while_the_others_wait(self):
         err = self.peers("end = time.time() + 3\n            while time.time() < end: pass")

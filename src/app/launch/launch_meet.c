@@ -374,7 +374,8 @@ static Status report_to_first(Meeting *meeting, Error *err) {
     if (status != STATUS_OK || is_answered || meeting->group->requests.count) return status;
     if (silences > 0)
         return fail(err, STATUS_TIMEOUT,
-                    "--nnodes %d --master-addr %.200s --master-port %d: who is there has no answer for node %d; start "
+                    "--nnodes %d --master-addr %.200s --master-port %d: the program at that port has no answer for "
+                    "node %d; start "
                     "`sounder launch --nnodes %d --node-rank 0` there, or give another port to all",
                     options->nnodes, options->master_addr, options->master_port, options->node_rank, options->nnodes);
     return fail(err, STATUS_TIMEOUT,

@@ -220,7 +220,8 @@ static Status resolve_nodes(LaunchOptions *options, Error *err) {
     if (*end || least < 1 || most < least || most > MOST)
         return fail(err, STATUS_USAGE, "--nnodes %.60s: needs a whole number from 1 to %d", text, MOST);
     if (least != most)
-        return fail(err, STATUS_USAGE, "--nnodes %.60s: machines do not come and go; write --nnodes %ld", text, most);
+        return fail(err, STATUS_USAGE, "--nnodes %.60s: the number of machines cannot change; write --nnodes %ld", text,
+                    most);
     options->nnodes = (int)most;
     return STATUS_OK;
 }

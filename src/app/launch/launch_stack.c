@@ -91,11 +91,11 @@ void stack_end(Stack *stack, void (*say)(void *context, const char *line), void 
             snprintf(refusal, sizeof refusal, "%s", line);
     }
     if (frames == 0 && in_time)
-        say(context, *refusal ? "its stack is not to be read: the kernel lets no debugger attach (root may, or "
+        say(context, *refusal ? "its stack cannot be read: the kernel lets no debugger attach (root may, or "
                                 "sysctl kernel.yama.ptrace_scope=0)"
-                              : "its stack is not to be read: the debugger tells no frame");
+                              : "its stack cannot be read: the debugger tells no frame");
     else if (frames == 0)
-        say(context, "its stack is not to be read: the debugger has not ended in time");
+        say(context, "its stack cannot be read: the debugger has not ended in time");
     if (stack->lacks_py_spy) say(context, "(py-spy, of pip, shows the lines of Python)");
     free(text);
     close(stack->pidfd);
