@@ -333,11 +333,14 @@ static Status climb(Sweep *sweep, Error *err) {
     return STATUS_OK;
 }
 
+// For a single run no line is worth a turn.
 static void say_forecast(Sweep *sweep) {
-    const Job *first = sweep_forecast_first(sweep->jobs, sweep->plan.count);
+    const Job *first = sweep->jobs;
     const bool halves = sweep->plan.search == SWEEP_HALVING;
     const double share = halves ? halving_share(&sweep->plan, sweep->jobs[0].rounds) : 1;
-    if (!first) return;
+    if (count_of(sweep, JOB_WAITS) < 2) return;
+    while (first->state != JOB_WAITS)
+        first++;
     make_ready(sweep, first); // for the turn, and for the runs
     const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
     sweep_forecast_say(first, sweep->jobs, sweep->plan.count, share, room(sweep), sweep->options.parallel, &start);

@@ -56,40 +56,24 @@ static bool ask(Outlook *outlook, const Job *job, const SweepStart *start) {
     return told;
 }
 
-// Runs differ in their rounds; everything else is taken as in the first one.
-static double seconds_of(const Outlook *outlook, const Job *jobs, size_t count, double share) {
-    const double round = (outlook->seconds - outlook->start_seconds) / outlook->rounds;
-    double seconds = 0;
-    for (size_t i = 0; i < count; i++)
-        if (jobs[i].state == JOB_WAITS) seconds += outlook->start_seconds + round * share * jobs[i].rounds;
-    return seconds;
-}
-
-static int waiting_of(const Job *jobs, size_t count) {
-    int waiting = 0;
-    for (size_t i = 0; i < count; i++)
-        waiting += jobs[i].state == JOB_WAITS;
-    return waiting;
-}
-
-const Job *sweep_forecast_first(const Job *jobs, size_t count) {
-    if (waiting_of(jobs, count) < 2) return NULL;
-    while (jobs->state != JOB_WAITS)
-        jobs++;
-    return jobs;
-}
-
 void sweep_forecast_say(const Job *first, const Job *jobs, size_t count, double share, int room, int most,
                         const SweepStart *start) {
     Outlook outlook;
-    const int waiting = waiting_of(jobs, count);
+    int waiting = 0;
+    double rounds = 0;
     if (!ask(&outlook, first, start)) return;
+    for (size_t i = 0; i < count; i++) {
+        waiting += jobs[i].state == JOB_WAITS;
+        rounds += jobs[i].state == JOB_WAITS ? share * jobs[i].rounds : 0;
+    }
     int side = most > 0 ? most : outlook.on_gpu ? SWEEP_MOST_ON_GPU : room / first->width;
     side = side < 1 ? 1 : side < waiting ? side : waiting;
     // More of them than cores take no less time together.
     const int cores = cores_usable() / first->width, busy = cores < 1 ? 1 : cores < side ? cores : side;
+    // Runs differ in their rounds; everything else is taken as in the first one.
+    const double round = (outlook.seconds - outlook.start_seconds) / outlook.rounds;
     const uint64_t each = outlook.memory - outlook.shared;
     printf("plan: %d runs, %d at a time: about %.1f s and %.1f MB, if all are like %s\n", waiting, side,
-           seconds_of(&outlook, jobs, count, share) / busy, (double)(outlook.shared + each * (uint64_t)side) / 1e6,
-           first->name);
+           (waiting * outlook.start_seconds + rounds * round) / busy,
+           (double)(outlook.shared + each * (uint64_t)side) / 1e6, first->name);
 }

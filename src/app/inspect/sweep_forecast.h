@@ -4,12 +4,10 @@
 
 #include "app/inspect/sweep_process.h"
 
-// The first of the jobs (count) that wait; NULL: fewer than two do, for which no line is worth a turn.
-const Job *sweep_forecast_first(const Job *jobs, size_t count);
-
-// Prints it for the jobs that wait. share: of their rounds that are trained (halving_share); room: cores that runs side
-// by side may use together; most: most runs at once, 0: as many as there is room for. Prints nothing if the first of
-// them cannot be planned, because it is resumed, for example: that run itself says what is wrong with it.
+// Prints it for the jobs (count) that wait. first: the first one. share: of their rounds that are trained
+// (halving_share); room: cores that runs side by side may use together; most: most runs at once, 0: as many as there is
+// room for. Prints nothing if the first of them cannot be planned, because it is resumed, for example: that run itself
+// says what is wrong with it.
 void sweep_forecast_say(const Job *first, const Job *jobs, size_t count, double share, int room, int most,
                         const SweepStart *start);
 
