@@ -113,6 +113,8 @@ static const Side sides[] = {
     {"", "--random-crop|2"},
     {"", "--random-flip"},
     {"", "--label-smoothing|0.1"},
+    {"", "--class-weights|balanced"},
+    {"", "--loss|bce"},
     {"schedule lockstep batch=global", ""},
     {"", "--partition|iid"},
     {"", "--eval-clients-every|1"},
