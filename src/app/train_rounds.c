@@ -20,8 +20,11 @@ static void note_cold_start(Run *run) {
 
 // Repeats the test of a round that an earlier process finished.
 static Status repeat_evaluation(Run *run, Error *err) {
+    progress_begin(&run->progress, run->rounds_done, rounds_samples(&run->rounds, true));
     TRY(train_check_data(run, train_test_models(run, &run->tested, run->rounds_done, err), err));
-    return train_check_data(run, train_test_new_clients(run, &run->tested, run->rounds_done, true, err), err);
+    TRY(train_check_data(run, train_test_new_clients(run, &run->tested, run->rounds_done, true, err), err));
+    run->progress.round = 0; // none runs
+    return STATUS_OK;
 }
 
 static Status run_rounds(Run *run, Error *err) {
