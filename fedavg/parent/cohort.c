@@ -217,6 +217,19 @@ static void find_samples(Cohort *cohort, uint32_t round) {
                          &cohort->samples[client]);
 }
 
+// The clock waits for the next client only if no client is there: one that its coin keeps out of this round may be
+// drawn in the next.
+static void find_presence(Cohort *cohort) {
+    const RunMemory *memory = cohort->memory;
+    const uint32_t *population = memory->population;
+    cohort->nobody_until = UINT64_MAX;
+    if (!cohort->there) return;
+    const uint64_t now = memory->control->totals.microseconds;
+    cohort->nobody_until = world_files_presence(cohort->there, &memory->world_files, now);
+    for (uint32_t i = 0; i < memory->config->population; i++)
+        if (cohort->there[population ? population[i] : i]) cohort->nobody_until = UINT64_MAX;
+}
+
 void cohort_expect(Cohort *cohort, uint32_t round) {
     cohort->round = round;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};
@@ -246,10 +259,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     const World *world = &config->world;
     cohort->wanted = world_cohort(world, cohort->most, round);
     find_samples(cohort, round);
-    cohort->nobody_until = UINT64_MAX;
-    if (cohort->there)
-        cohort->nobody_until = world_files_presence(cohort->there, &cohort->memory->world_files,
-                                                    cohort->memory->control->totals.microseconds);
+    find_presence(cohort);
     cohort->round = round;
     cohort->candidates = 0;
     cohort->down_bytes = cohort->up_bytes = 0;

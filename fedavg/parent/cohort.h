@@ -43,7 +43,7 @@ typedef struct Cohort {
     uint32_t *samples;     // owned (clients): of each client
     uint64_t *scratch;     // owned (clients + 1)
     uint8_t *there;        // owned (clients): by the file of --sampling available; NULL without it
-    uint64_t nobody_until; // microseconds of all rounds: when the next client comes, if no client is there
+    uint64_t nobody_until; // microseconds of all rounds: when the next client comes, or UINT64_MAX if one is there
     Member *members;       // owned (clients): who was drawn
     uint32_t count;        // of them
     CohortShares shares;   // of those that arrive

@@ -320,6 +320,11 @@ class World(WorldCase):
         _, err = self.train("--resume", "resumed", "--rounds", "7", code=65)
         self.assertIn("is of another run", err)
 
+    def test_the_clock_waits_for_no_other_client_while_one_is_there(self):
+        rounds = self.run_world("run", "--sampling", "available probability=0.5:" + self.write("trace", "3 0 1000\n4 500 1000\n"), "--rounds", "8")
+        self.assertEqual({entry["simulated_seconds"] for entry in rounds if entry["clients_drawn"] == 0}, {0})
+        self.assertLess(rounds[-1]["simulated_seconds_total"], 8)
+
     def test_a_file_that_does_not_fit_is_refused_with_its_line(self):
         for text, sentence in (("0 1 2\n1 x 2\n", ":2: not a number from 0 on"), ("0 1\n", ":1: fewer than three numbers"),
                                ("0 1 2 3 4 5\n", ":1: more than five numbers"), ("0 1 2 3\n1 1 2\n", ":2: not as many numbers as the lines before"),
