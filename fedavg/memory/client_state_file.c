@@ -76,8 +76,6 @@ Status client_state_file_map(ClientStateFile *file, const ClientStatePlan *plan,
     return map(file, "what clients keep", err);
 }
 
-// The descriptor is closed after the mapping, in parent and worker alike. The file stays: it belongs to the run's
-// folder.
 void client_state_file_free(ClientStateFile *file) {
     if (file->mapping) munmap(file->mapping, file_bytes(&file->plan));
     if (file->fd >= 0) close(file->fd);

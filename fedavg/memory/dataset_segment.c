@@ -35,8 +35,7 @@ Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error 
     return STATUS_OK;
 }
 
-// A worker inherits one descriptor for each split. If the samples of a split are in the block, that descriptor is one
-// more of the block, and it is closed here.
+// The descriptor of a split whose samples are in the block is one more of the block.
 Status dataset_segment_attach(DatasetSegment *segment, const int fds[DATASET_FDS], Error *err) {
     Dataset data = {0};
     *segment = NO_DATASET_SEGMENT;

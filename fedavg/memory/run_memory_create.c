@@ -201,8 +201,7 @@ fail:
     return status;
 }
 
-// Control is mapped first: it says how the other segments are to be mapped. The weights are writable only if the engine
-// writes them.
+// Control is mapped first: it says how the other segments are to be mapped.
 Status run_memory_attach(RunMemory *memory, Error *err) {
     make_empty(memory);
     Status status;
@@ -314,7 +313,6 @@ const char *run_memory_remedy(const RunMemory *memory, size_t parameter) {
     return spec_tensor_remedy(&memory->config->spec, parameter);
 }
 
-// The configuration is constant during a run; the rate is in the parent's order, since it changes from round to round.
 Training run_memory_training(const RunMemory *memory) {
     Training training = memory->config->training;
     training.sgd.lr = memory->control->order.lr;

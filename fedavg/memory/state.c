@@ -20,8 +20,7 @@ uint32_t state_models(const RunConfig *config) {
     return config->personal.clusters > 0 ? config->personal.clusters : 1;
 }
 
-// How many vectors of a kind the run has. Engines that write the weights have velocities only, all others have the
-// rest.
+// Engines that write the weights have velocities only, all others have the rest.
 static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, StateVector which) {
     const EngineFacts *engine = algorithm->engine;
     const uint32_t counts[STATE_VECTORS] = {[STATE_VELOCITY] = engine->client_is_worker ? config->clients : 1,
@@ -197,7 +196,6 @@ bool state_is_note(const StateRow *row) {
     return row->scope == STATE_ONE || is_flag(row);
 }
 
-// Numbers and texts are separated by a space; flags are adjacent digits.
 char *state_write(char *text, const StateRow *row, bool first) {
     if (is_flag(row)) return text + (row->count > 0 ? sprintf(text, "%d", *(bool *)row->values) : 0);
     if (!first) *text++ = ' ';

@@ -71,7 +71,6 @@ static Status read_numbers(Reader *reader, bool *found, size_t length, Error *er
     return count == reader->columns ? STATUS_OK : refuse(reader, "not as many numbers as the lines before", err);
 }
 
-// Takes the reader's line, unless it has no numbers.
 static Status read_line(WorldFiles *files, Reader *reader, size_t length, Error *err) {
     bool found = false;
     reader->line++;
@@ -99,7 +98,6 @@ static Status read_lines(WorldFiles *files, Reader *reader, Error *err) {
     return STATUS_OK;
 }
 
-// An empty path: no file.
 static Status read_file(WorldFiles *files, const FileForm *form, const char *path, Error *err) {
     Reader reader = {.path = path, .form = form};
     if (!*path) return STATUS_OK;
@@ -246,7 +244,6 @@ uint64_t world_files_hash(const WorldFiles *files) {
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
 }
 
-// The next arrival is found in one pass with it: with no client there, the clock moves straight to it.
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds) {
     uint64_t next = UINT64_MAX;
     memset(there, 0, files->clients);

@@ -352,7 +352,6 @@ Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *cou
     return status;
 }
 
-// The sizes travel first, because a gather has to know all of them.
 Status nodes_collect(Nodes *nodes, void **all, size_t *counts, const void *mine, size_t bytes, Error *err) {
     *all = NULL;
     size_t *sizes = malloc(nodes->size * sizeof *sizes);
@@ -396,7 +395,6 @@ static void say_goodbye(const Nodes *nodes) {
     }
 }
 
-// Afterwards the struct is that of a node alone, so that a second call does nothing.
 void nodes_free(Nodes *nodes, bool in_good_order) {
     if (nodes->size == 1) return;
     // MPI_Finalize waits without end for a missing node, so the nodes first make sure that all are here.

@@ -15,7 +15,6 @@ uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t r
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
 }
 
-// Zero rows are planned where no rule keeps anything; all functions then return at once.
 static bool keeps(const ClientStateRows *states) {
     return states->memory && states->memory->config->client_state.rows > 0;
 }
@@ -43,7 +42,6 @@ static void resume(ClientStateRows *states, uint32_t round) {
         if (states->gone[row] == 0) states->spare[states->spares++] = row;
 }
 
-// After a resume the lists of rows are made again from the tables of the last two checkpoints.
 Status client_state_rows_init(ClientStateRows *states, const RunMemory *memory, uint32_t members, uint32_t rounds_done,
                               Error *err) {
     const RunConfig *config = memory->config;
@@ -156,7 +154,6 @@ Status client_state_rows_commit(ClientStateRows *states, uint32_t round, Nodes *
     return STATUS_OK;
 }
 
-// Rows were staged for clients whose updates are not used: the old states stay in force.
 void client_state_rows_drop(ClientStateRows *states) {
     for (uint32_t place = 0; keeps(states) && place < states->memory->queue->count; place++)
         states->spare[states->spares++] = states->staged[place];

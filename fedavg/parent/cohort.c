@@ -36,7 +36,6 @@ static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tens
     return each;
 }
 
-// A client that has been drawn once.
 static Member member_of(const RunMemory *memory, uint32_t client) {
     const ClientPace *pace = memory->world_files.paces;
     Member member = {.client = client, .times = 1};
@@ -109,8 +108,7 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
     config->slots.pending = traits.has[TRAIT_REPLICAS] ? 0 : each * schedule->most_pending;
 }
 
-// In real time arrivals are not known in advance, and other engines wait for all clients of a round: both need no
-// schedule. Pending updates are planned here, since the schedule says how many there are.
+// In real time arrivals are not known in advance, and other engines wait for all clients of a round.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
@@ -155,16 +153,13 @@ static uint32_t selected(const World *world, uint32_t clients, uint32_t wanted) 
     return size < clients ? (uint32_t)size : clients;
 }
 
-// The sampler decides: Poisson may draw all clients, power-of-choice draws its candidates, and the others draw some
-// more than are wanted, for those that drop out.
 uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round) {
     if (world->sampling == SAMPLING_POISSON) return clients;
     if (world->sampling == SAMPLING_POWER_OF_CHOICE) return (uint32_t)world->candidates;
     return selected(world, clients, clients_per_round);
 }
 
-// Clients that train in a round at most. Only the first arrivals of a larger draw are kept, so that the others never
-// train.
+// Only the first arrivals of a larger draw are kept, so that the others never train.
 uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_per_round) {
     return world->sampling == SAMPLING_POISSON ? clients : clients_per_round;
 }
@@ -185,7 +180,6 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
     }
 }
 
-// A run whose arrivals were simulated before its first round draws nothing any more.
 static bool is_scheduled(const Cohort *cohort) {
     return cohort->memory->schedule.count > 0;
 }
@@ -278,7 +272,6 @@ static bool asks_candidates(const RunConfig *config) {
     return config->world.sampling == SAMPLING_POWER_OF_CHOICE && config->world.candidates_by != CANDIDATES_LAST;
 }
 
-// Traffic of the evaluation counts for all candidates, also for those that are not chosen: they have had the model.
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->population, cohort->wanted);
@@ -346,14 +339,13 @@ void cohort_count_sent(Cohort *cohort, const Queue *queue) {
         cohort->up_bytes = cohort->up_bytes - cohort->each.sent + queue->jobs[i].sent_bytes;
 }
 
-// The largest jobs first: workers take jobs in this order, and a large one at the end would have the others wait for
-// it.
+// The largest jobs first: a large one at the end would have the other workers wait for it.
 static int job_order(const void *a, const void *b) {
     const Member *x = a, *y = b;
     bool x_trains = x->fate == MEMBER_ARRIVES, y_trains = y->fate == MEMBER_ARRIVES;
     uint64_t x_work = (uint64_t)x->samples * x->epochs, y_work = (uint64_t)y->samples * y->epochs;
     if (x_trains != y_trains) return x_trains ? -1 : 1;
-    if (x_work != y_work) return x_work > y_work ? -1 : 1; // so that the last job to end is a small one
+    if (x_work != y_work) return x_work > y_work ? -1 : 1;
     if (x->client != y->client) return x->client < y->client ? -1 : 1;
     return (x->flight > y->flight) - (x->flight < y->flight);
 }

@@ -206,7 +206,6 @@ static void choose(Combine *combine) {
     if (combine->rule->choose) combine->rule->choose(combine->mixed_shares, &choice);
 }
 
-// A share of a mixed update is a share of each of its parts.
 static void share_rows(Combine *combine) {
     const uint32_t all = all_rows(combine), mixed = combine->mixed_count + combine->asides;
     if (!combine->mix->mix) {
@@ -257,7 +256,6 @@ static void add_mixed_columns(const Combine *combine, const Rows *rows, size_t f
     }
 }
 
-// Rows of share 0 were not chosen; the rule sees only the others.
 static void add_columns(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Combine *combine = context;
     Rows picked = {.values = combine->picked, .from = rows->from};

@@ -133,8 +133,7 @@ static Status plan_update(Crafting *crafting, uint32_t clients, uint32_t attacke
     }
 }
 
-// Each node makes the weights of its sections alone. All other weights stay 0, so that a sum over the nodes joins
-// them.
+// The weights of other nodes' sections stay 0, so that a sum over the nodes joins them.
 static void visit_update(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Crafting *crafting = context;
     (void)section;

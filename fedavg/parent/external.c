@@ -76,7 +76,6 @@ static void copy_state(const External *external, bool to_desk) {
     }
 }
 
-// Each metric of a trainer's is a row of values, one per update.
 static void fill_metrics(const External *external) {
     const RunMemory *memory = external->combine->memory;
     const Aggregator *desk = &external->aggregator;

@@ -58,8 +58,7 @@ static Status cpu_begin(Parent *parent, Error *err) {
     return STATUS_OK;
 }
 
-// Called while all workers wait, after a round that failed. Exactly the copies of cpu_begin are put back; the other
-// vectors are made again by the next attempt.
+// The other vectors are made again by the next attempt.
 static Status cpu_restore(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;

@@ -41,7 +41,6 @@ void pending_count(Pending *pending, uint32_t staleness) {
     if (staleness > pending->staleness_most) pending->staleness_most = staleness;
 }
 
-// Counts an update that is part of this round's step.
 static void count(Pending *pending, const ScheduledJob *job) {
     pending_count(pending, job->applied - job->start);
     pending->client = job->client;
@@ -63,7 +62,6 @@ static Status compensate(ScheduledJob *job, const RunMemory *memory, const float
     return STATUS_OK;
 }
 
-// Corrects a late update by the distance that the weights have moved since it began, if its rule wants that.
 static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes, Error *err) {
     const float *begun = run_memory_begun(memory, job->pending);
     if (!begun || job->refused) return STATUS_OK;

@@ -250,7 +250,6 @@ Status phases_fly(Phases *phases, uint32_t round, Error *err) {
     return supervisor_gather(&phases->supervisor, err);
 }
 
-// As phases_run without a release: the workers were told by other means to return to the barrier (real_clock.c).
 Status phases_rest(Phases *phases, Error *err) {
     Status status = gather(phases, err);
     phases->stand_still = status == STATUS_OK;
@@ -258,7 +257,6 @@ Status phases_rest(Phases *phases, Error *err) {
     return status;
 }
 
-// Jobs whose worker died are posted again until none is left: a phase without an unfinished job ends the loop.
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     Queue *queue = phases->config.memory->queue;
     phases_forgive(phases);
@@ -267,8 +265,7 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
     return STATUS_OK;
 }
 
-// The supervisor keeps pointers into this Phases, to its descriptors and as the context of its calls: hence it must not
-// move.
+// The supervisor keeps pointers into this Phases: hence it must not move.
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
     *phases = (Phases){.config = *config};
     Control *control = config->memory->control;

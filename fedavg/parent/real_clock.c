@@ -20,7 +20,6 @@
 // A worker that dies after its landing has lost nothing, since its update and the weights that it began with are in
 // rows of the shared memory.
 
-// Numbers of schedule buffered, by BUFFERED_*.
 static const double *numbers(const Rounds *rounds) {
     return rounds->memory->config->recipe.schedule.number;
 }
@@ -47,7 +46,6 @@ static uint32_t version_of(const Rounds *rounds) {
     return atomic_load_explicit(&rounds->memory->control->published, memory_order_relaxed);
 }
 
-// The log has an array that grows; all others are as long as the list of clients.
 static void free_clock(Rounds *rounds) {
     RealClock *clock = &rounds->clock;
     schedule_free(&clock->log);
@@ -296,8 +294,6 @@ static bool is_waiting(const Rounds *rounds, uint32_t rank) {
            atomic_load(&flight_of(rounds, rank)->state) != FLIGHT_POSTED;
 }
 
-// The rows are two versions of the weights, and for each worker an update and the weights that it began with
-// (flights.h).
 static void plan(SlotPlan *slots, const RunConfig *config) {
     client_plan(slots, config);
     slots->rows = flights_rows(config->workers);

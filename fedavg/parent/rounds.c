@@ -140,8 +140,7 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-// Node 0 computes the rate: pow and cos may differ between C libraries in the last bit, and all nodes train with one
-// rate.
+// Node 0 computes the rate: pow and cos may differ between C libraries in the last bit.
 Status engine_lr(float *lr, const RunMemory *memory, Nodes *nodes, uint32_t round, Error *err) {
     const Training *training = &memory->config->training;
     *lr = lr_at(&training->schedule, training->sgd.lr, round);
@@ -254,8 +253,6 @@ void engine_plan(RunConfig *config) {
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }
 
-// The queue is made once: it must have room for the largest phase, of training, of the test set's chunks, or of all
-// clients' tests.
 uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
     uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);
@@ -307,7 +304,7 @@ static Status open_external(Rounds *rounds, Error *err) {
                          err);
 }
 
-// In the opposite order of allocate. Each part may be missing: all of them are zeros before they are made.
+// Each part may be missing: all of them are zeros before they are made.
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     crafting_free(&rounds->crafting);

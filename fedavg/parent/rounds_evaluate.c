@@ -50,7 +50,6 @@ Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-// The members that train are known now: their losses decide what each of them counts.
 Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
     for (uint32_t place = 0; place < cohort->jobs; place++)

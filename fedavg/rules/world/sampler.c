@@ -15,7 +15,7 @@ enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
 
 // Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order. This is
 // the shuffle of Fisher and Yates, stopped after `size` picks. Pick i uses word i of the stream alone, so that a longer
-// draw begins with the picks of a shorter one, on which schedule.c relies.
+// draw begins with the picks of a shorter one (schedule_simulate.c).
 static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, RngKey key) {
     for (uint32_t drawn = 0; drawn < size && (size < count || in_order); drawn++) {
         uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
@@ -51,7 +51,6 @@ static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
     return count;
 }
 
-// The client's number in the arrays of all clients.
 static uint32_t number_of(const Draw *draw, uint32_t client) {
     return draw->among ? draw->among[client] : client;
 }

@@ -47,7 +47,6 @@ static bool ends_before(const Simulation *sim, uint32_t a, uint32_t b) {
     return x->end_microseconds != y->end_microseconds ? x->end_microseconds < y->end_microseconds : a < b;
 }
 
-// Inserts a job into the heap.
 static void fly(Simulation *sim, uint32_t job) {
     uint32_t at = sim->in_flight++;
     for (; at > 0 && ends_before(sim, job, sim->flying[(at - 1) / 2]); at = (at - 1) / 2)
@@ -55,7 +54,6 @@ static void fly(Simulation *sim, uint32_t job) {
     sim->flying[at] = job;
 }
 
-// Removes the job that ends first from the heap.
 static uint32_t land(Simulation *sim) {
     const uint32_t landed = sim->flying[0], last = sim->flying[--sim->in_flight];
     uint32_t at = 0;
