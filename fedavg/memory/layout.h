@@ -1,8 +1,8 @@
 // The control segment: all structs that the parent and its workers share. It has offsets instead of pointers.
 //
-//   [Control | Queue of jobs | MaskedCohort | tensors | metrics | traces]   control segment, read and written by all
-//                                      processes; tensors and metrics only with a trainer; traces: one buffer per
-//                                      writer, see fedavg/memory/trace.h
+//   [Control | Queue of jobs | MaskedCohort | tensors | metrics | answers | class weights | traces]   control segment,
+//                                      read and written by all processes; tensors and metrics only with a trainer,
+//                                      answers only without; traces: one buffer per writer, see fedavg/memory/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
