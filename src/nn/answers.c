@@ -26,6 +26,7 @@ static Status count_classes(ClassCount **counts, const Answer *answers, uint32_t
     return STATUS_OK;
 }
 
+// NaNs equal everything here, so that their places are arbitrary; a net with such outputs has no figure to trust.
 static int by_value(const void *a, const void *b) {
     const float left = ((const Answer *)a)->value, right = ((const Answer *)b)->value;
     return (left > right) - (left < right);
@@ -54,6 +55,8 @@ static Status area_under_roc(double *auc, const Answer *answers, uint32_t count,
     return STATUS_OK;
 }
 
+// A class without samples has no recall, and one that is not predicted either has no F1: means over the others stay
+// means, whatever classes the data set of a client lacks.
 Status answer_figures(AnswerFigures *figures, const Answer *answers, uint32_t count, int classes, Error *err) {
     double recalls = 0, f1 = 0, distance = 0;
     int occur = 0, known = 0;
@@ -93,6 +96,7 @@ Answer answer_of_classes(const float *logits, size_t stride, uint16_t label, int
         .label = label, .predicted = (uint16_t)best, .value = classes == 2 ? logits[stride] - logits[0] : 0};
 }
 
+// Targets may begin at any address of a file, so that they are copied, not read in place.
 void answers_of_logits(Answer *answers, const float *logits, const uint16_t *labels, uint32_t count, int classes) {
     for (uint32_t i = 0; i < count && classes == 0; i++) {
         float target;

@@ -5,10 +5,12 @@
 #include "nn/kernels/activation.h"
 #include "nn/linear_blas.h"
 
+// The layer whose input is the representation: MOON compares what the classes are read from.
 static const Layer *last_of(const Spec *spec) {
     return &spec->layers[spec->layer_count - 1];
 }
 
+// contrast_rows stores as many numbers for each sample.
 size_t contrast_features(const Spec *spec) {
     return shape_size(last_of(spec)->in);
 }

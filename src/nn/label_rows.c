@@ -9,6 +9,9 @@ static double sigmoid(double z) {
     return z < 0 ? tail / (1 + tail) : 1 / (1 + tail);
 }
 
+// log(1 + exp(-|z|)) + max(z, 0) is log(1 + exp(z)), written so that no exponential overflows and a loss near 0 keeps
+// its digits. The mean over the labels is taken per sample, as PyTorch does: a data set of more labels has no larger
+// loss. The lanes after the last sample get a gradient of zero, since the backward pass reads whole vectors.
 double label_rows_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale,
                        int labels, int count, int samples) {
     double sum = 0;
@@ -32,12 +35,15 @@ double label_rows_loss(float *gradient, uint32_t *hits, const float *outputs, co
 }
 
 void label_rows_answers(Answer *answers, const float *outputs, const float *targets, int labels, size_t stride) {
+    // The output is the logit of the label: above 0 its chance is above one half.
     for (int k = 0; k < labels; k++) {
         const float z = outputs[(size_t)k * stride];
         answers[k] = (Answer){.label = targets[(size_t)k * stride] > 0.5f, .predicted = z > 0, .value = z};
     }
 }
 
+// A label that neither applies nor is predicted has an F1 of 0/0; scikit-learn warns and counts 0, which would punish a
+// small test set for labels that it does not have. It is left out here.
 void label_rows_figures(AnswerFigures *figures, double *accuracies, const Answer *answers, uint32_t count, int labels) {
     double right_of_all = 0, f1 = 0;
     int known = 0;

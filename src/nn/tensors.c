@@ -15,7 +15,8 @@ static void list_names(char *names, size_t bytes, const TensorList *list) {
     if (used >= bytes) memcpy(names + bytes - 4, "...", 4);
 }
 
-// A pattern that fits no tensor is most likely misspelt, so it is an error.
+// A pattern that fits no tensor is most likely misspelt, so it is an error. The patterns are the shell's, which users
+// know, and whose stars match dots, too: "fc*" is all of a layer's tensors.
 Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns, Error *err) {
     static const char between[] = ", \t\n";
     char words[PATTERNS_BYTES], *rest;

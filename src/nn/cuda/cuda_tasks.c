@@ -312,7 +312,8 @@ Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err) {
     return run_steps(net, STEP_EVALUATE, steps, err);
 }
 
-// Failures of kernels that ran earlier show here, since launches only queue them.
+// The host may then read and write what the steps have used. Failures of kernels that ran earlier show here, since
+// launches only queue them.
 static Status wait(CudaNet *net, Error *err) {
     CUDA_TRY(cudaStreamSynchronize(net->stream), err, "waiting for the GPU to finish its steps");
     return STATUS_OK;

@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                     gradient.z * derivative_of<KIND>(x.z, number), gradient.w * derivative_of<KIND>(x.w, number));
 }
 
-// A thread per four samples of a value; `each`: such threads of one slope.
+// A thread per four samples of a value; `each`: such threads of one slope. A division finds the slope: a grid with an
+// axis of slopes would leave blocks half empty where planes are small.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_forward(float4 *out, const float4 *in, const float *weight, size_t stride, uint32_t each, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -74,6 +75,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         make_float4(leaky_value(x.x, slope), leaky_value(x.y, slope), leaky_value(x.z, slope), leaky_value(x.w, slope));
 }
 
+// The slope is read from memory again, not kept: neighbouring threads share it, and its cache line serves them all.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_backward_input(float4 *in_gradient, const float4 *in, const float4 *out_gradient, const float *weight,
                          size_t stride, uint32_t each, uint32_t items) {
@@ -86,11 +88,13 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                                  gradient.z * leaky_derivative(x.z, slope), gradient.w * leaky_derivative(x.w, slope));
 }
 
+// A slope's share in the loss: it acts on negative values alone.
 __device__ float below_zero(float x, float gradient) {
     return x > 0 ? 0 : x * gradient;
 }
 
-// A block per model and slope sums x * gradient over the negative x.
+// A block per model and slope sums x * gradient over the negative x. One block takes all of it, without atomic
+// additions, so that the order of the sum depends on nothing but the layer's and the batch's size.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_backward_weight(float *weight_gradient, const float4 *in, const float4 *out_gradient, size_t stride,
                           uint32_t slopes, uint32_t each) {
@@ -107,7 +111,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (threadIdx.x == 0) weight_gradient[model * stride + slope] = sum;
 }
 
-// A sum of two layers' values, and the relu after it.
+// A sum of two layers' values, and the relu after it: in a residual net a launch of its own would read and write the
+// tensor once more.
 __global__ void __launch_bounds__(ITEM_THREADS)
     sum_forward(float4 *out, const float4 *in, const float4 *other, bool relu, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
@@ -180,7 +185,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     *to = adds ? plus(old, more) : more;
 }
 
-// Vectors of four samples in all models' tensors together, as the op treats all of them alike.
+// Vectors of four samples in all models' tensors together, as the op treats all of them alike. Columns are whole
+// vectors (columns_of in cuda_tasks.c), so that none belongs to two values.
 size_t quads_of(size_t features, const CudaStep *step) {
     return (size_t)step->models * features * (size_t)step->samples / 4;
 }

@@ -40,6 +40,8 @@ struct Head {
     }
 };
 
+// Neighbouring threads have neighbouring samples, so that a warp reads each feature in one piece; the sum has the order
+// of the features.
 __device__ float dot(const float *a, const float *b, uint32_t features, uint32_t samples) {
     float sum = 0;
     for (uint32_t f = 0; f < features; f++)

@@ -4,7 +4,8 @@
 
 namespace {
 
-// One bit per feature of the block's four; the key is the model's.
+// One bit per feature of the block's four; the key is the model's. A value is kept if its number is at least the rate,
+// as on the CPU: the masks are equal, and do not only have as many zeros.
 __device__ uint32_t kept_features(RngKey key, uint32_t feature, uint32_t sample, uint32_t number, float rate) {
     RngBlock block = rng_block(key, feature / DROPOUT_FEATURES, sample, number, 0);
     uint32_t kept = 0;

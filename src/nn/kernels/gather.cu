@@ -27,7 +27,8 @@ __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_
     }
 }
 
-// How one sample is seen: its crop and flip, then the model's view.
+// How one sample is seen: its crop and flip, then the model's view. The order is that of the CPU, where the view is
+// applied to a copy of the sample before the net augments it: a source is looked up from the last change to the first.
 struct Seen {
     AugmentDraw draw;
     const SampleView *view; // NULL: as it is
@@ -59,7 +60,7 @@ __device__ Seen seen_by(const CudaProgress &progress, uint32_t m, uint32_t place
     return seen;
 }
 
-// Number `pixel` of a channel's plane of floats.
+// Number `pixel` of a channel's plane of floats, which have no crops or flips: those are for images of bytes.
 __device__ float seen_float_at(const float *plane, const SampleView *view, Shape shape, int pixel) {
     const int source = view ? sample_view_source(view, shape, pixel) : pixel;
     return source >= 0 ? plane[source] : 0;
@@ -108,7 +109,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
             floats ? seen_float_at(floats, view, shape, (int)(place.pixel + i)) : (float)(word & 255) * factor + offset;
 }
 
-// A thread per value. Samples without noise, and pixels outside the part that has it, stay as they are.
+// A kernel of its own, after the gathering one: few runs have noise, and the registers of a normal number would slow
+// down all others. A thread per value. Samples without noise, and pixels outside the part that has it, stay as they
+// are.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_noise(float *out, const uint32_t *indices, const __grid_constant__ CudaProgress progress, const float *scale,
               Shape shape, uint32_t samples) {

@@ -86,6 +86,7 @@ struct Labels {
     int classes;
 };
 
+// The number of a model's sample s in the data set: tasks count places of the order, or samples where there is none.
 __device__ uint32_t row_of(const CudaProgress &progress, const uint32_t *indices, uint32_t m, uint32_t s) {
     const uint32_t row = progress.firsts[m] + s;
     return indices ? indices[row] : row;
@@ -173,8 +174,9 @@ __global__ void __launch_bounds__(MOST_THREADS)
     end_step(progress, losses, correct, gradient != nullptr);
 }
 
-// Binary cross-entropy by the CPU's formulas (label_rows.c). rows (samples, classes): each sample's labels, or NULL
-// where class k applies to the samples with label k alone; a hit is then the largest output, as of a softmax.
+// Binary cross-entropy by the CPU's formulas (label_rows.c), in doubles as there: a batch has few outputs beside the
+// values of its layers, so that slow doubles of a small GPU cost little. rows (samples, classes): each sample's labels,
+// or NULL where class k applies to the samples with label k alone; a hit is then the largest output, as of a softmax.
 __global__ void __launch_bounds__(MOST_THREADS)
     binary_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *outputs,
                          const float *rows, Labels of, uint32_t samples) {

@@ -142,11 +142,13 @@ __device__ Span columns_of(const Window &window, int number, Shape in, Shape out
     return window_span(number, window.size.columns, window.stride.columns, window.pad.columns, in.columns);
 }
 
+// Padding counts in an average of windows, as in PyTorch; the windows of an adaptive average have none.
 __device__ float share_of(const Window &window, Span rows, Span columns) {
     if (window.stride.rows > 0) return 1.0f / (float)(window.size.rows * window.size.columns);
     return 1.0f / (float)((rows.to - rows.from) * (columns.to - columns.from));
 }
 
+// A thread has four samples: they share the window's bounds, whose computation costs as much as a small window's loop.
 template <bool AVERAGE>
 __global__ void __launch_bounds__(ITEM_THREADS)
     windows_forward(float4 *out, const float4 *in, bool relu, Shape in_shape, Shape out_shape, Window window,

@@ -255,6 +255,7 @@ void backward(float *gradient, float *in_gradient, float *kept, const float *in,
                          gradient_stride, &of.state, step);
 }
 
+// Each kind has kernels of its own, so that no thread asks which it is; the host asks once per launch.
 bool is_gru(const Layer *layer) {
     return lstm_gates(layer) == (int)Gru::gates;
 }

@@ -1,4 +1,5 @@
-// The GPU's side of layers/swap.c: a thread moves four samples of one value. Neighbouring threads write side by side.
+// The GPU's side of layers/swap.c: a thread moves four samples of one value. Neighbouring threads write side by side;
+// their reads are in blocks of at least a batch, so that no tile in shared memory is needed.
 #include "nn/cuda/cuda_launch.h"
 
 namespace {

@@ -47,6 +47,7 @@ static void recurrent_forward(const CudaCall *call) {
     cuda_recurrent_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
+// The gates' values are read and overwritten by their gradients: what the layer keeps serves one backward pass.
 static void recurrent_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_recurrent_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,

@@ -19,6 +19,7 @@ static void pool_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
+// An average is linear: its backward pass reads no values.
 static void average_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_average_forward(op->out, op->in, op->layer, call->step);
@@ -30,6 +31,7 @@ static void average_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
+// One row of an average's window, or all of them (pick.c): no kernel of its own.
 static void pick_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer average = pick_as_average(op->layer);
@@ -48,6 +50,7 @@ static void swap_forward(const CudaCall *call) {
     cuda_swap(call->op->out, call->op->in, of.first, of.second, of.plane, call->step);
 }
 
+// The inverse of an exchange of axes is the exchange of the sizes.
 static void swap_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const SwapSizes of = swap_sizes(op->layer);
@@ -71,6 +74,7 @@ static void prelu_forward(const CudaCall *call) {
     cuda_prelu_forward(op->out, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
+// Frozen slopes still pass the gradient on; those of a net's first layer have no input to pass it to.
 static void prelu_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     if (op->in_gradient) {
@@ -178,6 +182,7 @@ static void mul_forward(const CudaCall *call) {
                      call->step);
 }
 
+// Each factor's gradient reads the other factor, so that neither may be overwritten before both are done.
 static void mul_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

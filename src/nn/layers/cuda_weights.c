@@ -6,6 +6,7 @@ static double conv_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 1, 1) + cuda_arrays_bytes(pass, layer_parameters(op->layer));
 }
 
+// A bias is added by the product's own launch, since the sums are in registers there.
 static void conv_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_conv_forward(op->out, op->in, call->weight, op->layer->nobias ? NULL : call->bias, call->stride, op->layer,

@@ -8,6 +8,7 @@
 #include "nn/kernels/sequence.h"
 #include "nn/pass.h"
 
+// The gates are counted here and nowhere else: shapes, products and memory follow from their number.
 static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     int units;
     TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
@@ -17,6 +18,7 @@ static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     return layer_check_sequence(layer, of, err);
 }
 
+// PyTorch stacks the gates' rows in each tensor, in an order that is a part of the file format: the ops keep it.
 static int lstm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const int64_t units = lstm_units(layer), gates = lstm_gates(layer) * units;
     tensors[0] = (LayerTensor){.name = "weight_ih_l0", .rank = 2, .shape = {gates, layer->in.columns}, .fan_in = units};
