@@ -99,6 +99,11 @@ class Reproduce(RunCase):
         rows = json.loads(self.sounder("own.yaml", "--seeds", "1", "--format", "json"))
         self.assertEqual([row["verdict"] for row in rows], ["within", "below: 3.0 times"])
 
+    def test_texts_of_a_recipe_do_not_control_the_terminal(self):
+        with open(self.path("own.yaml"), "w") as file:
+            file.write(RECIPE.format(measure="accuracy", band="within: 2", first=1, second=3).replace("source: nobody", 'source: "no\\x1b]0;body\\x07\\nat all"'))
+        self.assertIn("published: no?]0;body? at all\n", self.sounder("own.yaml", "--seeds", "1"))
+
     def test_runs_that_do_not_reach_the_target_are_told(self):
         with open(self.path("own.yaml"), "w") as file:
             file.write(RECIPE.format(measure="rounds-to-target", band="times: 2", first=1, second=3).replace("accuracy=0.01", "accuracy=1"))

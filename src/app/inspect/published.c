@@ -49,6 +49,15 @@ static Status read_text(const char **text, const Reader *reader, const yaml_node
     return *text ? STATUS_OK : refuse(reader, node, "a text or a number is needed here");
 }
 
+// Reads a text for a terminal, which may be of another user: line ends become blanks, control characters '?'.
+static Status read_sentence(const char **text, const Reader *reader, yaml_node_t *node) {
+    TRY(read_text(text, reader, node));
+    for (char *end = (char *)node->data.scalar.value; (end = strchr(end, '\n'));)
+        *end = ' ';
+    disarm_text((char *)node->data.scalar.value);
+    return STATUS_OK;
+}
+
 // Reads a number; "~" means none where none is required.
 static Status read_number(double *number, Reader *reader, const yaml_node_t *node, bool may_lack) {
     const char *text = text_of(node);
@@ -147,10 +156,10 @@ static Status read_measure(Published *published, Reader *reader, const yaml_node
 static Status read_recipe(Published *published, Reader *reader) {
     yaml_node_t *root = yaml_document_get_root_node(reader->document);
     if (!root || root->type != YAML_MAPPING_NODE) return refuse(reader, root, "a recipe has title, options, cells");
-    TRY(read_text(&published->title, reader, member(reader, root, "title")));
-    TRY(read_text(&published->source, reader, member(reader, root, "source")));
+    TRY(read_sentence(&published->title, reader, member(reader, root, "title")));
+    TRY(read_sentence(&published->source, reader, member(reader, root, "source")));
     yaml_node_t *note = member(reader, root, "note"), *factor = member(reader, root, "times");
-    if (note) TRY(read_text(&published->note, reader, note));
+    if (note) TRY(read_sentence(&published->note, reader, note));
     TRY(read_measure(published, reader, member(reader, root, "measure")));
     TRY(read_seeds(published, reader, member(reader, root, "seeds")));
     TRY(read_number(&published->minutes, reader, member(reader, root, "minutes"), false));
