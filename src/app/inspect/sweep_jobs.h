@@ -48,7 +48,7 @@ int job_argument_count(const Job *job);
 Status sweep_job_aim(Job *job, int rounds, Error *err);
 
 // Makes *jobs (plan->count), which sweep_jobs_free frees, also on failure. out: the folder of the sweep. USAGE for a
-// point that train would refuse, and for a folder whose run has other options. Starts nothing.
+// point that train would refuse, and for a folder whose run has other options or more rounds. Starts nothing.
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
 void sweep_jobs_free(Job *jobs, size_t count);
 
