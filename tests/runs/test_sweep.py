@@ -442,6 +442,7 @@ class Sweep(RunCase):
             (["--seed", "5..1"], 64, "--seed 5..1: needs a range that rises"),
             (["--lr", "0.1,fast"], 64, "--lr fast: needs a number"),
             (["--lr", "0.1,0.1"], 64, "--lr: has the value 0.1 twice"),
+            (["--lr", "0.1,0.2,1e-1"], 64, "--lr: has the value 1e-1 twice"),
             (["--sed", "1..5"], 64, "--sed: unknown option; did you mean --seed?"),
             (["--resume", "s"], 64, "--resume: unknown option"),
             (["--algorithm", "fedprox mu={0.1"], 64, "braces are for values, such as mu={0.01,0.1}"),

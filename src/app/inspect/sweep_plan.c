@@ -107,12 +107,14 @@ static Status add_values(SweepAxis *axis, const char *text, Error *err) {
 
 // In a list each value has its place, and may have several.
 static Status check_values(const SweepAxis *axis, bool is_list, Error *err) {
+    const bool is_real = axis->option->type == OPTION_REAL || axis->option->type == OPTION_FLOAT;
     for (size_t i = 0; i < axis->count; i++) {
         Options scratch;
         options_defaults(&scratch);
         TRY(option_set(&scratch, axis->option, axis->values[i], "--", err));
         for (size_t k = 0; k < i && !is_list; k++)
-            if (strcmp(axis->values[i], axis->values[k]) == 0)
+            if (strcmp(axis->values[i], axis->values[k]) == 0 ||
+                (is_real && strtod(axis->values[i], NULL) == strtod(axis->values[k], NULL)))
                 return fail(err, STATUS_USAGE, "--%s: has the value %.200s twice; leave one of the two out",
                             axis->option->name, axis->values[i]);
     }
