@@ -1,30 +1,20 @@
 // Part of supervisor.h: the side of the worker.
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "shm/supervisor.h"
-
-// When memory runs out, the kernel should kill a worker, which is reported and replaced, rather than the parent, which
-// holds more memory: the value adds half of the machine's memory to what counts as used by this process.
-static void offer_to_die_first(void) {
-    const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return; // no /proc
-    if (write(fd, "500", 3) < 0) log_debug("the kernel does not take a worker's offer to die first");
-    close(fd);
-}
 
 Status worker_attach(pid_t parent, Error *err) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before the prctl call, the kernel will not signal its death.
     if (getppid() != parent) return fail(err, STATUS_PEER_DIED, "the parent (pid %d) is no longer there", parent);
-    offer_to_die_first();
+    memory_offer_to_die_first();
     return STATUS_OK;
 }
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "shm/stop_signals.h"
 
@@ -35,14 +36,6 @@ static void set_signals(bool of_program) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// If memory runs out, the kernel should kill a trainer, which is replaced, and not the run's parent.
-static void offer_to_die_first(void) {
-    const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    if (write(fd, "500", 3) == 3) errno = 0; // without the right to, it stays as it is
-    close(fd);
-}
-
 // The child, between fork and exec. It makes itself the leader of a group, so that one kill reaches what it starts, and
 // it has to die if the guard is killed: then no process is left that could end it.
 _Noreturn static void become_program(int output, const char *fds, char *const *words, pid_t guard) {
@@ -51,7 +44,7 @@ _Noreturn static void become_program(int output, const char *fds, char *const *w
     // The signal of the line above is sent for deaths that follow it: a guard that has died before is found by asking.
     if (getppid() != guard) _exit(EXEC_FAILED);
     set_signals(true);
-    offer_to_die_first();
+    memory_offer_to_die_first();
     const int nothing = open("/dev/null", O_RDONLY); // reading the terminal would stop it
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (output >= 0) dup2(output, STDERR_FILENO);

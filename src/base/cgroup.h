@@ -26,6 +26,10 @@ uint64_t cgroup_memory_left(const char *membership, const char *root);
 // in version 1 memory.oom_control). If the group has no such counter: of the whole machine (/proc/vmstat).
 uint64_t cgroup_memory_kills(const char *membership, const char *root);
 
+// Asks the kernel to kill this process, which can be replaced, rather than its parent if memory runs out. Without the
+// right to ask nothing changes.
+void memory_offer_to_die_first(void);
+
 // Says whether the kernel probably killed a process that died of this signal because memory ran out: SIGKILL, and the
 // counter (cgroup_memory_kills) has grown since `kills_before`.
 bool memory_killed(int signal_number, uint64_t kills_before);
