@@ -215,9 +215,9 @@ Status dataset_find_for(DatasetSource *source, const char *data, uint64_t seed, 
 // anything corrupt.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
-// Returns the owners of the training samples; the caller frees them. Reads the whole data set, or its unpacked copy
-// (unpacked_cache.h). Fails with USAGE if the samples have no owners.
-Status dataset_train_owners(uint32_t **owners, const DatasetSource *source, Error *err);
+// Reads the whole data set, or its unpacked copy (unpacked_cache.h), into a block that the caller frees. Samples that
+// stay in files are not read.
+Status dataset_peek(Dataset *data, void **block, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and sets pointers into the block. The caller adds the pointers of samples
 // that are in files.

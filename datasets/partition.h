@@ -82,9 +82,11 @@ static inline TestedOn partition_tests_on(const Partition *partition) {
 }
 
 // Computes the number of clients of a form that assigns whole users to clients: from spec->users, and for leaf from the
-// numbers of samples that users own (it reads the owners of `samples` samples). *clients is 0 for other forms and if
-// the users cannot be grouped so. Fails with OS.
-Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err);
+// numbers of samples that users own, without the validation set: labels, samples and classes are as in partition_build,
+// and only used for leaf. *clients is 0 for other forms and if the users cannot be grouped so. Fails with OS, and with
+// USAGE if no sample remains.
+Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples,
+                               int classes, Error *err);
 
 // Upper bound of the bytes that partition_build needs.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);

@@ -7,6 +7,7 @@
 
 #include "base/keyed_text.h"
 #include "datasets/partition/partitioner.h"
+#include "datasets/partition/validation.h"
 
 static Status check_owners(const PartitionTask *task, const char *name, Error *err) {
     if (task->spec->owners) return STATUS_OK;
@@ -117,13 +118,20 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
     return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
 }
 
-Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {
+Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples,
+                               int classes, Error *err) {
     const Partitioner *partitioner = partitioners[spec->form.row];
     *clients = 0;
     if (partitioner->assign == partition_natural_id) *clients = spec->users;
     if (partitioner == &grouped_natural_id_partitioner)
         *clients = count_groups(spec->users, (uint32_t)spec->form.number[0], (int)spec->form.number[1]);
-    return partitioner->assign == partition_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
+    if (partitioner->assign != partition_leaf || !spec->owners) return STATUS_OK;
+    if (!has_validation(spec)) return count_leaf(clients, spec, samples, err);
+    Remaining remaining;
+    TRY(remaining_init(&remaining, spec, labels, samples, classes, err));
+    const Status status = count_leaf(clients, &remaining.spec, remaining.samples, err);
+    remaining_free(&remaining);
+    return status;
 }
 
 // Users are ranked by their first sample, as in Flower; consecutive ranks form a group.

@@ -86,9 +86,26 @@ static void users_make_as_many_clients_as_their_partition_has_groups(void **stat
         Error err;
         uint32_t clients;
         const PartitionSpec spec = spec_of(cases[i].text, 1);
-        check_ok(partition_count_clients(&clients, &spec, TRAIN, &err));
+        check_ok(partition_count_clients(&clients, &spec, NULL, TRAIN, 1, &err));
         assert_int_equal(clients, cases[i].clients);
     }
+}
+
+static void leaf_takes_as_many_users_as_it_counts_beside_a_validation_set(void **state) {
+    (void)state;
+    uint32_t least = USERS, most = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        Error err;
+        PartitionSpec spec = spec_of("leaf fraction=0.5", 1);
+        spec.seed = seed;
+        spec.validation = 0.25;
+        check_ok(partition_count_clients(&spec.clients, &spec, NULL, TRAIN, 1, &err));
+        assert_in_range(partition_block_bytes(&spec, TRAIN), 1, sizeof block);
+        check_ok(partition_build(block, &spec, NULL, TRAIN, 1, &err));
+        least = spec.clients < least ? spec.clients : least;
+        most = spec.clients > most ? spec.clients : most;
+    }
+    assert_true(least < most); // without a validation set there are always three
 }
 
 static void users_that_leaf_leaves_out_have_their_test_samples_left_out(void **state) {
@@ -166,6 +183,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_are_tested_on_the_test_samples_of_their_users),
         cmocka_unit_test(users_make_as_many_clients_as_their_partition_has_groups),
+        cmocka_unit_test(leaf_takes_as_many_users_as_it_counts_beside_a_validation_set),
         cmocka_unit_test(users_that_leaf_leaves_out_have_their_test_samples_left_out),
         cmocka_unit_test(other_partitions_and_held_out_samples_leave_the_test_set_alone),
         cmocka_unit_test(a_validation_set_belongs_to_no_client),

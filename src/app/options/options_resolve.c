@@ -237,21 +237,24 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// The federation leaf counts its clients by the samples of each user, which only the samples tell. Errors in the form
-// or in files are reported later.
+// The partition leaf counts its clients by the samples of each user, which only the samples tell. Errors in the form or
+// in files are reported later.
 static Status count_users_clients(Options *options, const DatasetSource *source, Error *err) {
-    PartitionSpec spec = {.seed = options->seed, .users = source->users};
+    PartitionSpec spec = {.seed = options->seed, .users = source->users, .validation = options->validation};
     DatasetSource found;
-    uint32_t *owners = NULL, clients = 0;
+    Dataset data = {0};
+    void *block = NULL;
+    uint32_t clients = 0;
     char text[OPTION_TEXT_BYTES];
     if (partition_parse(&spec.form, options_partition(text, options), NULL) != STATUS_OK) return STATUS_OK;
     if (form_is(options->partition, "leaf") && (dataset_find(&found, options->data, options->seed, NULL) != STATUS_OK ||
-                                                dataset_train_owners(&owners, &found, NULL) != STATUS_OK))
+                                                dataset_peek(&data, &block, &found, NULL) != STATUS_OK))
         return STATUS_OK;
-    spec.owners = owners;
-    const Status status =
-        partition_count_clients(&clients, &spec, source->counts[DATASET_TRAIN] - source->validation_count, err);
-    free(owners);
+    spec.owners = data.train.owners;
+    spec.validation_last = data.validation_count;
+    const uint16_t *labels = dataset_has_targets(&data.items) ? NULL : data.train.labels;
+    const Status status = partition_count_clients(&clients, &spec, labels, data.train.count, data.classes, err);
+    free(block);
     if (clients > 0) options->clients = (int)clients;
     return status;
 }
