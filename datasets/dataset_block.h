@@ -1,4 +1,4 @@
-// Layout of a data set's block: this header, then eight arrays, each at a multiple of 64 bytes; samples that are in
+// Layout of a data set's block: this header, then nine arrays, each at a multiple of 64 bytes; samples that are in
 // files need no array. Only the dataset modules include this; other code calls dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
