@@ -121,68 +121,6 @@ static Status build_shards(uint32_t *offsets, uint32_t *indices, const Partition
     return status;
 }
 
-// Copies the sorted samples by the table (classes, clients) of counts, then shuffles each client's own.
-static void fill_by_table(uint32_t *offsets, uint32_t *indices, const uint32_t *table, const uint32_t *sorted,
-                          const PartitionTask *task) {
-    const uint32_t clients = task->clients;
-    offsets[0] = 0;
-    for (uint32_t client = 0; client < clients; client++) {
-        offsets[client + 1] = offsets[client];
-        for (uint32_t label = 0; label < task->classes; label++)
-            offsets[client + 1] += table[(size_t)label * clients + client];
-    }
-    // While the lists are filled, offsets[client] moves to the client's end; then all offsets are moved back by one
-    // client.
-    for (uint32_t label = 0; label < task->classes; label++)
-        for (uint32_t client = 0; client < clients; client++) {
-            uint32_t count = table[(size_t)label * clients + client];
-            memcpy(indices + offsets[client], sorted, count * sizeof *indices);
-            offsets[client] += count;
-            sorted += count;
-        }
-    memmove(offsets + 1, offsets, clients * sizeof *offsets);
-    offsets[0] = 0;
-    for (uint32_t client = 0; client < clients; client++)
-        rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
-                    rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
-}
-
-static Status build_by_rule(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, DirichletRule *rule,
-                            Error *err) {
-    ByClass classes;
-    uint32_t sizes[DATASET_MAX_CLASSES];
-    double *alpha;
-    rule->seed = task->spec->seed;
-    TRY(partition_reals(&alpha, task, 0, err));
-    rule->alpha = alpha;
-    uint32_t *table = NULL;
-    Status status;
-    TRY_GOTO(free_alpha, by_class_init(&classes, task, err));
-    for (uint32_t label = 0; label < task->classes; label++)
-        sizes[label] = class_size(&classes, label);
-    table = malloc((size_t)task->classes * task->clients * sizeof *table);
-    status = table
-                 ? dirichlet_draw(table, sizes, task->classes, task->clients, rule, err)
-                 : fail(err, STATUS_OS, "no memory for dealing %u samples to %u clients", task->samples, task->clients);
-    if (status == STATUS_OK) fill_by_table(offsets, indices, table, classes.sorted, task);
-    by_class_free(&classes);
-free_alpha:
-    free(table);
-    free(alpha);
-    return status;
-}
-
-static Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
-    const Form *form = &task->spec->form;
-    DirichletRule rule = {.form = (DirichletForm)form->number[1], .minimum = (uint32_t)form->number[2]};
-    return build_by_rule(offsets, indices, task, &rule, err);
-}
-
-static Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
-    DirichletRule rule = {.form = DIRICHLET_NIID_BENCH, .minimum = (uint32_t)task->spec->form.number[1]};
-    return build_by_rule(offsets, indices, task, &rule, err);
-}
-
 // Rows are easier to read on few lines.
 // clang-format off
 const Partitioner contiguous_partitioner = {
@@ -191,26 +129,10 @@ const Partitioner contiguous_partitioner = {
 const Partitioner iid_partitioner = {
     .text = {.name = "iid", .source = FLOWER ": IidPartitioner", .help = "a random permutation, cut into equal runs; sizes differ by at most one"},
     .build = build_iid};
-const Partitioner dirichlet_partitioner = {
-    .text = {.name = "dirichlet", .source = FLOWER ": DirichletPartitioner",
-        .help = "class after class, dealt by proportions from Dirichlet(alpha)",
-        .keys = {ALPHA("0.5"),
-                 {.name = "form", .type = FORM_CHOICE, .preset = "topped", .choices = "topped plain balanced niid-bench",
-                  .help = "plain: drawn up to 11 times until all have the minimum, else an error (Flower's default); balanced: "
-                          "and who has more than the average gets no more (self_balancing=True); topped: as balanced, but the "
-                          "tenth draw is kept, and those who lack samples get them from the largest; niid-bench: who has the "
-                          "average gets no more, drawn again until it fits"},
-                 {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "10", .help = "samples that every client has; 0: some may have none"}}},
-    .by_class = true, .build = build_dirichlet};
 const Partitioner shards_partitioner = {
     .text = {.name = "shards", .source = "McMahan et al. 2017", .help = "sorted by label, cut into shards that differ by at most one sample, dealt at random; none is lost",
         .keys = {{.name = "per-client", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "2", .help = "shards of a client"}}},
     .by_class = true, .build = build_shards};
-const Partitioner noniid_labeldir_partitioner = {
-    .text = {.name = "noniid-labeldir", .source = "NIID-Bench (Li, Diao, Chen, He, ICDE 2022)",
-        .help = "dirichlet in the form niid-bench",
-        .keys = {ALPHA("0.5"), COUNT("minimum", "10", "samples that every client has")}},
-    .by_class = true, .build = build_noniid_labeldir};
 const Partitioner homo_partitioner = {
     .text = {.name = "homo", .source = NIID_BENCH, .help = "iid by the name it has there"},
     .build = build_iid};

@@ -17,7 +17,7 @@
 
 enum { NOBODY = UINT32_MAX };
 
-// The streams of RNG_PARTITION: the first index of a key. dirichlet_draw uses 0.
+// The streams of RNG_PARTITION: the first index of a key. dirichlet.c uses 0, too.
 enum {
     STREAM_IID = 1,
     STREAM_SHARDS,
@@ -142,29 +142,5 @@ extern const Partitioner *const partitioners[]; // in that order
         .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = DATASET_MAX_CLASSES, .preset = preset_,        \
         .help = "of a client"                                                                                          \
     }
-
-// Counts of samples by class and client under the Dirichlet partition; see partition.h for its rules.
-//
-// The forms differ in two points: which clients get no more samples of the remaining classes, and what happens if a
-// client has fewer than the minimum at the end. All draw the clients' proportions of each class in turn from
-// Dirichlet(alpha); three published methods have the same name.
-typedef enum DirichletForm {
-    DIRICHLET_TOPPED,     // full above samples / clients; 10 draws, then the largest clients give to the smallest
-    DIRICHLET_PLAIN,      // never full; 11 draws, then an error (Flower, self_balancing=False)
-    DIRICHLET_BALANCED,   // full above samples / clients; 11 draws, then an error (Flower, self_balancing=True)
-    DIRICHLET_NIID_BENCH, // full from samples / clients on; drawn again until it fits (NIID-Bench, noniid-labeldir)
-} DirichletForm;
-
-typedef struct DirichletRule {
-    const double *alpha; // (clients), each > 0; borrowed
-    DirichletForm form;
-    uint32_t minimum; // of samples per client; topped: at most half the average
-    uint64_t seed;
-} DirichletRule;
-
-// Fills the caller's table (classes, clients). class_sizes (classes): number of samples of each class, `clients` or
-// more in all. Fails with OS if there is no memory for one class's proportions, USAGE if no draw met the minimum.
-Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients,
-                      const DirichletRule *rule, Error *err);
 
 #endif
