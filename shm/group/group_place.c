@@ -65,9 +65,7 @@ static Status meet_at_port(GroupPlace *place, const char *host, const char *port
     return STATUS_OK;
 }
 
-static Status meet_in_job(GroupPlace *place, const Launcher *launcher, Error *err) {
-    const char *job = launcher->job ? getenv(launcher->job) : NULL;
-    const char *step = launcher->step ? getenv(launcher->step) : NULL;
+static Status meet_in_job(GroupPlace *place, const Launcher *launcher, const char *job, const char *step, Error *err) {
     if (!job)
         return fail(err, STATUS_USAGE,
                     "env://: %s is set, but MASTER_ADDR and MASTER_PORT are not: set them as sounder "
@@ -77,7 +75,7 @@ static Status meet_in_job(GroupPlace *place, const Launcher *launcher, Error *er
     const char *nodes = launcher->nodes ? getenv(launcher->nodes) : NULL;
     if (nodes && strcmp(nodes, "1") != 0)
         return fail(err, STATUS_USAGE, "%s runs on %s machines: its ranks meet by mpi://", place->name, nodes);
-    snprintf(place->socket, sizeof place->socket, "sounder-group-%u-job-%.40s-%.20s", getuid(), job, step ? step : "");
+    snprintf(place->socket, sizeof place->socket, "sounder-group-%u-job-%.40s-%.20s", getuid(), job, step);
     return STATUS_OK;
 }
 
@@ -110,11 +108,12 @@ static Status find_by_environment(GroupPlace *place, Error *err) {
     // Two jobs may have been given the same port: the job's own name tells their processes apart.
     const char *job = launcher && launcher->job ? getenv(launcher->job) : NULL;
     const char *step = launcher && launcher->step ? getenv(launcher->step) : NULL;
-    if (job && !place->job[0]) snprintf(place->job, sizeof place->job, "%.40s-%.20s", job, step ? step : "");
+    if (!step) step = "";
+    if (job && !place->job[0]) snprintf(place->job, sizeof place->job, "%.40s-%.20s", job, step);
     if (host && port) return meet_at_port(place, host, port, err);
     if (!launcher)
         return fail(err, STATUS_USAGE, "env://: MASTER_ADDR and MASTER_PORT are not set, for all ranks alike");
-    return meet_in_job(place, launcher, err);
+    return meet_in_job(place, launcher, job, step, err);
 }
 
 static Status find_by_address(GroupPlace *place, const char *address, Error *err) {

@@ -22,7 +22,7 @@ static int set_up(void **state) {
     Fixture *fixture = calloc(1, sizeof *fixture);
     int ends[2];
     if (!fixture || pipe2(ends, O_NONBLOCK) != 0) return -1;
-    console_init(&fixture->console, -1);
+    fixture->console.fd = -1;
     rank_stream_init(&fixture->stream, ends[0], -1, &fixture->console, 7);
     fixture->write_end = ends[1];
     *state = fixture;

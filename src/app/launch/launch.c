@@ -13,25 +13,11 @@
 #include "launch_port.h"
 #include "launch_rank.h"
 
-enum { RUN_ID_BYTES = OPTION_TEXT_BYTES };
-
-// Names the run as torchrun does: --rdzv-id if given; otherwise a random name for a single machine, and one fixed name
-// for several machines, which must agree.
-static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
-    uint64_t number = 0;
-    strcpy(run_id, options->rdzv_id[0] ? options->rdzv_id : "none");
-    if (!options->rdzv_id[0] && options->standalone && getrandom(&number, sizeof number, 0) == sizeof number)
-        snprintf(run_id, RUN_ID_BYTES, "%016llx", (unsigned long long)number);
-}
-
-// The id tells these ranks from ranks of another launch or of an earlier attempt at the meeting place. With several
-// machines there is none: several launchers start the ranks, and their groups cannot meet by shared memory.
-static Status draw_id(char id[LAUNCH_ID_BYTES], const LaunchOptions *options, Error *err) {
+// Writes 16 random digits.
+static Status draw_name(char name[LAUNCH_ID_BYTES], Error *err) {
     uint64_t number;
-    id[0] = '\0';
-    if (options->nnodes > 1) return STATUS_OK;
     if (getrandom(&number, sizeof number, 0) != sizeof number) return fail_errno(err, STATUS_OS, "no random number");
-    snprintf(id, LAUNCH_ID_BYTES, "%016llx", (unsigned long long)number);
+    snprintf(name, LAUNCH_ID_BYTES, "%016llx", (unsigned long long)number);
     return STATUS_OK;
 }
 
@@ -49,7 +35,10 @@ static Status take_port(int *held, RankPlan *plan, Error *err) {
 static Status run_all(LaunchGroup *group, RankPlan *plan, int *held, int *exit_code, Error *err) {
     const LaunchOptions *options = plan->options;
     for (;; plan->attempt++) {
-        TRY(draw_id(plan->id, options, err));
+        // The id tells these ranks from ranks of another launch or of an earlier attempt at the meeting place. With
+        // several machines there is none: several launchers start the ranks, and their groups cannot meet by shared
+        // memory.
+        if (options->nnodes == 1) TRY(draw_name(plan->id, err));
         TRY(launch_group_run(group, plan, err));
         if (!group->first_failure || group->requests.count || plan->attempt == options->max_restarts) break;
         launch_group_say(group, "warning: restart %d of %d", plan->attempt + 1, options->max_restarts);
@@ -65,11 +54,13 @@ static Status run_all(LaunchGroup *group, RankPlan *plan, int *held, int *exit_c
 }
 
 static Status launch_program(const LaunchOptions *options, int *exit_code, Error *err) {
-    char run_id[RUN_ID_BYTES], log_folder[LAUNCH_FOLDER_BYTES] = "";
+    char drawn[LAUNCH_ID_BYTES], log_folder[LAUNCH_FOLDER_BYTES] = "";
     int held = -1;
     LaunchGroup group;
+    TRY(draw_name(drawn, err));
+    // As torchrun names the run: a random name for a single machine, one fixed name for several, which must agree.
+    const char *run_id = options->rdzv_id[0] ? options->rdzv_id : options->standalone ? drawn : "none";
     RankPlan plan = {.options = options, .run_id = run_id, .log_folder = log_folder};
-    name_run(run_id, options);
     Status status;
     TRY_GOTO(end, launch_group_init(&group, options, err));
     TRY_GOTO(end, launch_group_watch(&group, options->watch, err));

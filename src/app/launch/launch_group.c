@@ -67,7 +67,7 @@ Status launch_group_init(LaunchGroup *group, const LaunchOptions *options, Error
     if (!group->ranks || !group->polls || !group->consoles)
         return fail(err, STATUS_OS, "out of memory for the output of %d ranks", ranks);
     for (int which = 0; which < RANK_STREAMS; which++)
-        console_init(&group->consoles[which], STDOUT_FILENO + which);
+        group->consoles[which].fd = STDOUT_FILENO + which;
     group->is_one_console = console_is_same(&group->consoles[0], &group->consoles[1]);
     for (int i = 0; i < ranks; i++) {
         group->ranks[i].pidfd = group->ranks[i].report_fd = group->ranks[i].error_fd = -1;

@@ -15,13 +15,6 @@ enum { READ_MAKES_BYTES = LAUNCH_LINE_BYTES + LAUNCH_READ_BYTES * (LAUNCH_PREFIX
 
 static_assert(READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES < CONSOLE_BYTES, "an empty console must have room");
 
-void console_init(Console *console, int fd) {
-    console->fd = fd;
-    console->write_error = 0;
-    console->is_mid_line = false;
-    console->start = console->end = 0;
-}
-
 bool console_has_room(const Console *console) {
     return CONSOLE_BYTES - (console->end - console->start) >= READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES;
 }

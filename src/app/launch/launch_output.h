@@ -28,6 +28,7 @@ enum {
     CONSOLE_MESSAGE_BYTES = 64 << 10, // kept free of lines, for messages of the launcher itself
 };
 
+// All zeros but fd at first.
 typedef struct Console {
     int fd;            // borrowed
     int write_error;   // errno of the failed write, after which all output is dropped; 0: none failed
@@ -35,8 +36,6 @@ typedef struct Console {
     size_t start, end; // bytes[start] to bytes[end - 1] are yet to be written
     char bytes[CONSOLE_BYTES];
 } Console;
-
-void console_init(Console *console, int fd);
 
 // Whether the output of one rank_stream_read is certain to fit.
 bool console_has_room(const Console *console);
