@@ -30,7 +30,9 @@ typedef struct Guest {
 // How many sockets the kernel knows at a place.
 static inline uint32_t sockets_at(const char *place) {
     char name[64], line[256];
-    if (strncmp(place, "file://", 7) == 0)
+    const bool is_file = strncmp(place, "file://", 7) == 0;
+    if (is_file && access(place + 7, F_OK) != 0) return 0; // rank 0 renames its socket to the place
+    if (is_file)
         snprintf(name, sizeof name, "%.60s", place + 7);
     else
         snprintf(name, sizeof name, "-port-%.50s\n", strrchr(place, ':') + 1);
