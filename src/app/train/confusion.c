@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/train/predictions.h"
+#include "base/owned.h"
 #include "base/text.h"
 
 enum {
@@ -114,11 +115,11 @@ static uint32_t count_pairs(Pair *pairs, uint32_t *wrong, const Predictions *pre
 
 static Status print_pairs(const Predictions *predictions, Error *err) {
     const DatasetSplit *test = &predictions->data->test;
-    Pair *pairs = calloc((size_t)test->count + 1, sizeof *pairs);
-    uint32_t *samples = calloc(DATASET_MAX_CLASSES + 1, sizeof *samples), wrong;
-    if (!pairs || !samples) {
-        free(pairs);
-        free(samples);
+    Owned owned = {0};
+    Pair *pairs = own(&owned, (size_t)test->count + 1, sizeof *pairs);
+    uint32_t *samples = own(&owned, DATASET_MAX_CLASSES + 1, sizeof *samples), wrong;
+    if (owned.lacks_memory) {
+        owned_free(&owned);
         return fail(err, STATUS_OS, "no memory for the confusions of %u samples", test->count);
     }
     const uint32_t count = count_pairs(pairs, &wrong, predictions), shown = count < MOST_PAIRS ? count : MOST_PAIRS;
@@ -136,8 +137,7 @@ static Status print_pairs(const Predictions *predictions, Error *err) {
         print_name(predictions, (int)pairs[i].label, -width);
         printf("  %s\n", class_name(number, predictions->data, (int)pairs[i].taken_for));
     }
-    free(pairs);
-    free(samples);
+    owned_free(&owned);
     return STATUS_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "app/options/option_table.h"
 #include "app/train/run_folder.h"
 #include "base/file.h"
+#include "base/owned.h"
 #include "datasets/order.h"
 #include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/walk.h"
@@ -90,18 +91,10 @@ static void add_handed_in(Npz *npz, const RunMemory *memory, const Job *const *j
 
 // The samples of a round's clients in the order of their training, one client after the other.
 typedef struct Batches {
-    uint32_t *samples, *ends, *order;   // owned; ends: of batches, as places in `samples`; order: of one epoch
-    uint32_t *first_sample, *first_end; // owned (clients + 1): where a client's samples and ends begin
+    uint32_t *samples, *ends, *order;   // ends: of batches, as places in `samples`; order: of one epoch
+    uint32_t *first_sample, *first_end; // (clients + 1): where a client's samples and ends begin
     size_t sample_count, end_count;
 } Batches;
-
-static void batches_free(Batches *self) {
-    free(self->samples);
-    free(self->ends);
-    free(self->order);
-    free(self->first_sample);
-    free(self->first_end);
-}
 
 static void add_batches(Batches *self, const RunMemory *memory, const Job *job, uint32_t round) {
     const RunConfig *config = memory->config;
@@ -121,20 +114,19 @@ static void add_batches(Batches *self, const RunMemory *memory, const Job *job, 
     }
 }
 
-static Status batches_make(Batches *self, const RunMemory *memory, const Job *const *jobs, uint32_t count,
+// owned: gets the arrays.
+static Status batches_make(Batches *self, Owned *owned, const RunMemory *memory, const Job *const *jobs, uint32_t count,
                            uint32_t round, Error *err) {
     size_t samples = 1;
     for (uint32_t i = 0; i < count; i++)
         samples += jobs[i]->samples;
-    *self = (Batches){.samples = malloc(samples * sizeof(uint32_t)),
-                      .ends = malloc(samples * sizeof(uint32_t)),
-                      .order = malloc((largest_client(memory) + (size_t)1) * sizeof(uint32_t)),
-                      .first_sample = calloc(count + (size_t)1, sizeof(uint32_t)),
-                      .first_end = calloc(count + (size_t)1, sizeof(uint32_t))};
-    if (!self->samples || !self->ends || !self->order || !self->first_sample || !self->first_end) {
-        batches_free(self);
-        return fail(err, STATUS_OS, "no memory for the order of %zu samples", samples);
-    }
+    const size_t order = largest_client(memory) + (size_t)1, clients = count + (size_t)1;
+    *self = (Batches){.samples = own(owned, samples, sizeof(uint32_t)),
+                      .ends = own(owned, samples, sizeof(uint32_t)),
+                      .order = own(owned, order, sizeof(uint32_t)),
+                      .first_sample = own(owned, clients, sizeof(uint32_t)),
+                      .first_end = own(owned, clients, sizeof(uint32_t))};
+    if (owned->lacks_memory) return fail(err, STATUS_OS, "no memory for the order of %zu samples", samples);
     for (uint32_t i = 0; i < count; i++) {
         add_batches(self, memory, jobs[i], round);
         self->first_sample[i + 1] = (uint32_t)self->sample_count;
@@ -252,17 +244,18 @@ Status federation_files_round(const RunMemory *memory, const float *begun, const
                               const char *folder, Error *err) {
     const Queue *queue = memory->queue;
     const size_t room = (size_t)queue->count + cohort->count + 1;
-    const Job **jobs = calloc(room, sizeof *jobs);
-    uint32_t *numbers = calloc(room, sizeof *numbers), count = 0;
-    double *shares = calloc(room, sizeof *shares);
+    Owned owned = {0};
+    const Job **jobs = own(&owned, room, sizeof *jobs);
+    uint32_t *numbers = own(&owned, room, sizeof *numbers), count = 0;
+    double *shares = own(&owned, room, sizeof *shares);
     const double lr = (double)memory->control->order.lr;
     char name[32];
-    Batches batches = {0};
+    Batches batches;
     Npz npz;
-    Status status = jobs && numbers && shares ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu clients", room);
+    Status status = !owned.lacks_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu clients", room);
     for (uint32_t i = 0; status == STATUS_OK && i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) jobs[count++] = &queue->jobs[i];
-    if (status == STATUS_OK) status = batches_make(&batches, memory, jobs, count, round, err);
+    if (status == STATUS_OK) status = batches_make(&batches, &owned, memory, jobs, count, round, err);
     snprintf(name, sizeof name, "round-%06u.npz", round);
     if (status == STATUS_OK) status = open_file(&npz, folder, name, err);
     if (status == STATUS_OK) {
@@ -277,9 +270,6 @@ Status federation_files_round(const RunMemory *memory, const float *begun, const
         add_weights(&npz, "weights", &memory->tensors, memory->weights);
         status = npz_close(&npz, err);
     }
-    batches_free(&batches);
-    free(jobs);
-    free(numbers);
-    free(shares);
+    owned_free(&owned);
     return status;
 }
