@@ -208,9 +208,10 @@ static Status gather(Phases *phases, Error *err) {
     }
 }
 
-// The members of a phase are counted here, and the step barriers made for them, while all workers wait. A worker that
-// joins later has no place among them and takes part from the next phase on.
-static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
+// Lets the workers go. The members of a phase are counted here, and the step barriers made for them, while all workers
+// wait. A worker that joins later has no place among them and takes part from the next phase on. stand_still is false
+// while workers may be anywhere: then they cannot be told to end, and are killed (phases_free).
+static void release(Phases *phases, PhaseKind kind, uint32_t round) {
     Control *control = phases->config.memory->control;
     PhaseOrder *order = &control->order;
     order->kind = kind;
@@ -223,31 +224,8 @@ static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
     memset(&control->gradients, 0, sizeof control->gradients);
     phases->kind = kind;
     phases->supervisor.round = round;
-}
-
-// stand_still is false while workers may be anywhere, which phases_free asks: workers that are not at the barrier
-// cannot be told to end, and are killed.
-Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
-    give_order(phases, kind, round);
     phases->stand_still = false;
     supervisor_release(&phases->supervisor);
-    Status status = gather(phases, err);
-    phases->stand_still = status == STATUS_OK;
-    phases->kind = PHASE_NONE;
-    return status;
-}
-
-// The workers of a real clock train on from round to round: they are released once, and each round is only a wait until
-// enough updates have arrived.
-Status phases_fly(Phases *phases, uint32_t round, Error *err) {
-    phases_forgive(phases);
-    if (phases->stand_still) {
-        give_order(phases, PHASE_TRAIN, round);
-        phases->stand_still = false;
-        supervisor_release(&phases->supervisor);
-    }
-    phases->supervisor.round = round;
-    return supervisor_gather(&phases->supervisor, err);
 }
 
 Status phases_rest(Phases *phases, Error *err) {
@@ -255,6 +233,20 @@ Status phases_rest(Phases *phases, Error *err) {
     phases->stand_still = status == STATUS_OK;
     phases->kind = PHASE_NONE;
     return status;
+}
+
+Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
+    release(phases, kind, round);
+    return phases_rest(phases, err);
+}
+
+// The workers of a real clock train on from round to round: they are released once, and each round is only a wait until
+// enough updates have arrived.
+Status phases_fly(Phases *phases, uint32_t round, Error *err) {
+    phases_forgive(phases);
+    if (phases->stand_still) release(phases, PHASE_TRAIN, round);
+    phases->supervisor.round = round;
+    return supervisor_gather(&phases->supervisor, err);
 }
 
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
