@@ -6,11 +6,12 @@
 #include "fedavg/parent/rounds.h"
 
 // A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work
-// could save. A dead worker's times are left out: it has not arrived at this barrier.
+// could save. A dead worker's times are left out: it has not arrived at this barrier. Staleness is Hogwild's, whose
+// workers count for themselves; a buffered run takes it from its schedule (rounds.pending).
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
     const Control *control = rounds->memory->control;
     uint32_t workers = rounds->memory->config->workers;
-    uint64_t last = 0;
+    uint64_t last = 0, updates = 0, staleness = 0;
     for (uint32_t rank = 0; rank < workers; rank++) {
         uint64_t arrived = control->pulses[rank].arrived_nanoseconds;
         if (arrived > last) last = arrived;
@@ -25,23 +26,13 @@ static void collect_workers(const Rounds *rounds, RoundReport *report) {
         report->synchronising_seconds += report->worker_sync_seconds[rank] / workers;
         report->hidden_seconds += report->worker_hidden_seconds[rank] / workers;
         report->refused_steps += tally->refused_steps;
-    }
-}
-
-// For Hogwild, whose workers count for themselves. A buffered run takes these figures from its schedule
-// (rounds.pending).
-static void collect_staleness(const Rounds *rounds, RoundReport *report) {
-    const Control *control = rounds->memory->control;
-    uint64_t updates = 0, sum = 0;
-    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
-        const WorkerTally *tally = &control->tallies[rank];
         for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++) {
             report->staleness[bucket] += (int64_t)tally->staleness[bucket];
             updates += tally->staleness[bucket];
         }
-        sum += tally->staleness_sum;
+        staleness += tally->staleness_sum;
     }
-    report->staleness_mean = updates > 0 ? (double)sum / (double)updates : NAN;
+    report->staleness_mean = updates > 0 ? (double)staleness / (double)updates : NAN;
 }
 
 // Means over the updates that arrived, added in the order of the jobs, which does not depend on the number of workers
@@ -97,7 +88,6 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
-    collect_staleness(rounds, report);
     report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
     report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
     return run_memory_join_metrics(&report->train_metrics, memory, err);
