@@ -62,7 +62,9 @@ void table_put_number(Table *table, size_t column, double number) {
 }
 
 void table_put_spread(Table *table, size_t column, double mean, double deviation) {
-    if (isfinite(mean)) put(table, column, (Cell){.kind = CELL_SPREAD, .number = mean, .deviation = deviation});
+    if (!isfinite(mean) || table->no_memory) return;
+    put(table, column, (Cell){.kind = CELL_SPREAD, .number = mean, .deviation = deviation});
+    table->columns[column].has_spread = true;
 }
 
 void table_drop_empty(Table *table) {
@@ -203,12 +205,6 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
 
 // Other formats -------------------------------------------------------------------------------------------------------
 
-bool table_has_spread(const Table *table, size_t column) {
-    for (size_t row = 0; row < table->row_count; row++)
-        if (cell_at(table, row, column)->kind == CELL_SPREAD) return true;
-    return false;
-}
-
 // A spreadsheet evaluates a text with such a beginning, unless it is a number.
 static bool is_formula(const char *text) {
     char *end;
@@ -236,7 +232,7 @@ static void print_csv(FILE *file, const Table *table) {
         snprintf(key, sizeof key, "%s_std", table->columns[c].key);
         fputs(c ? "," : "", file);
         print_quoted(file, table->columns[c].key);
-        if (!table_has_spread(table, c)) continue;
+        if (!table->columns[c].has_spread) continue;
         putc(',', file);
         print_quoted(file, key);
     }
@@ -249,7 +245,7 @@ static void print_csv(FILE *file, const Table *table) {
                 print_quoted(file, text);
             }
             if (cell->kind > CELL_TEXT) fprintf(file, "%.10g", cell->number);
-            if (!table_has_spread(table, c)) continue;
+            if (!table->columns[c].has_spread) continue;
             fputc(',', file);
             if (cell->kind == CELL_SPREAD && !isnan(cell->deviation)) fprintf(file, "%.10g", cell->deviation);
         }

@@ -36,6 +36,7 @@ typedef struct Column {
     char key[COLUMN_NAME_BYTES];   // for programs; unique in its table
     int decimals;                  // decimals of numbers
     bool is_text;                  // left-aligned, and cut if the terminal is narrow
+    bool has_spread;               // holds means: CSV and JSON have an extra column with the standard deviation
     bool is_value;                 // its texts are an option's values
     bool steady;                   // people do not see "± 0": the value hardly ever differs between runs
 } Column;
@@ -67,9 +68,6 @@ void table_drop_empty(Table *table);
 // Writes a cell as people read it to the caller's text (TABLE_CELL_BYTES).
 enum { TABLE_CELL_BYTES = 4096 };
 void table_cell_text(char *text, const Table *table, size_t row, size_t column);
-
-// Whether the column holds means: CSV and JSON then have an extra column with the standard deviation.
-bool table_has_spread(const Table *table, size_t column);
 
 // Does table_print for TABLE_JSON (table_json.c).
 Status table_print_json(FILE *file, const Table *table, Error *err);

@@ -40,7 +40,7 @@ Status table_print_json(FILE *file, const Table *table, Error *err) {
             char key[COLUMN_NAME_BYTES + 8];
             snprintf(key, sizeof key, "%s_std", table->columns[c].key);
             put_cell(&row, cell, &table->columns[c]);
-            if (table_has_spread(table, c))
+            if (table->columns[c].has_spread)
                 put_real(&row, key, cell->kind == CELL_SPREAD ? cell->deviation : (double)NAN);
         }
         put_object(&rows, NULL, &row);
