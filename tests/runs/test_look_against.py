@@ -2,7 +2,7 @@
 
 Usage: test_look_against.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, math, os, re, statistics, subprocess, sys, unittest
+import json, math, os, re, shutil, statistics, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER
 from test_look import CHART_JS, CHROMIUM, Look
@@ -94,7 +94,8 @@ class Against(Look):
         refusal = lambda *arguments: self.sounder("runs", *arguments, code=os.EX_USAGE)
         self.assertIn("--against fedavgg: no run has this value; the runs differ in algorithm (fedavg, scaffold)\n", refusal("sweep", "--against", "fedavgg"))
         self.assertIn("do not differ, except in their seeds", refusal("sweep/fedavg-1", "sweep/fedavg-2", "--against", "fedavg"))
-        self.assertRegex(refusal("sweep", "sweep/scaffold-2", "--against", "fedavg"), "sweep/scaffold-2 and sweep/scaffold-2 have one seed, 2, .* give one")
+        shutil.copytree(self.path("sweep/scaffold-2"), self.path("twin"))
+        self.assertRegex(refusal("sweep", "twin", "--against", "fedavg"), "sweep/scaffold-2 and twin have one seed, 2, .* give one")
         for seed in (1, 2):
             self.write_run(f"two/{seed}", [0.5], lr="0.1", partition="dirichlet", alpha="0.1", seed=seed)
             self.write_run(f"two/{seed}b", [0.5], lr="0.2", partition="dirichlet", alpha="0.2", seed=seed)
