@@ -163,12 +163,8 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
     put_whole(&json, "seed", (int64_t)options->seed);
     TRY(json_text(&text, &bytes, &json, JSON_INDENT(1), "federation.json", err));
     snprintf(path, sizeof path, "%.3900s/federation.json", folder);
-    FILE *file = fopen(path, "wxe");
-    Status status = file ? STATUS_OK : fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
-    if (file) {
-        fprintf(file, "%s\n", text);
-        status = file_close(file, path, err);
-    }
+    const FilePart parts[] = {{text, bytes}, {"\n", 1}};
+    const Status status = file_write(path, parts, 2, err);
     free(text);
     return status;
 }
