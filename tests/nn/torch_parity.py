@@ -27,7 +27,7 @@ NETS = [
     ("lenet, weight decay", "conv 10 5; pool 2; relu; conv 20 5; pool 2; relu; linear 50; relu; linear 10", GREY, 10, 0.1),
     ("2nn", "linear 200; relu; linear 200; relu; linear 10", GREY, 10, 0),
     ("cnn", "conv 32 5 pad 2; relu; pool 2; conv 64 5 pad 2; relu; pool 2; linear 512; relu; linear 10", GREY, 10, 0),
-    ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01), # through OpenBLAS
+    ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01, 6), # through OpenBLAS
     ("functions", "conv 8 5; tanh; pool 3 stride 2 pad 1; conv 12 3; gelu; avgpool 3x2 stride 2x1 pad 1; leakyrelu 0.1; "
      "linear 40; sigmoid; linear 10", GREY, 10, 0),
     ("strides and groups", "conv 8 3 stride 2 pad 1; relu; conv 12 3x5 groups 4 pad 1x2; relu; conv 12 3 dilation 2 pad 2 "
@@ -46,7 +46,7 @@ NETS = [
     ("ceil and a grid", "conv 8 5; tanh; pool 3 stride 2 ceil; conv 8 1; gelu; pool 2 ceil; conv 12 1; globalpool 3x2; tanh; avgpool 1x2 ceil; linear 10",
      (1, 27, 27), 10, 0),
     ("no bias, linear", "linear 9 each nobias; gelu; linear 40 nobias; silu; linear 10 nobias", (1, 10, 9), 21, 0.01),
-    ("no bias, wide", "linear 1100 nobias; gelu; linear 900; gelu; linear 10 nobias", COLOUR, 100, 0.01), # through OpenBLAS
+    ("no bias, wide", "linear 1100 nobias; gelu; linear 900; gelu; linear 10 nobias", COLOUR, 100, 0.01, 6), # through OpenBLAS
     ("means and last steps", "embedding 256 8 as e; linear 12 each; tanh as a; mean; linear 9 as b; last from a; linear 9; mul b as c; mean from e; linear 9; add c; "
      "linear 10", (1, 1, 12), 21, 0.01),
     ("lines", "conv1d 8 5 pad 2; batchnorm; gelu; conv1d 12 3 stride 2 dilation 2 groups 4 nobias; gelu; pool 1x2; transpose; gru 7; mean; linear 10", (1, 4, 31), 21, 0.01),
