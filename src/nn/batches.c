@@ -37,13 +37,6 @@ Status net_blas_name(char name[BLAS_NAME_BYTES], const Spec *spec, const Kernels
     return STATUS_OK;
 }
 
-// Ops of sequences have no build for few samples, so a net with one of them always takes vectors of the usual width.
-static bool has_sequences(const Spec *spec) {
-    for (int l = 0; l < spec->layer_count; l++)
-        if (layer_has(&spec->layers[l], OF_SEQUENCES)) return true;
-    return false;
-}
-
 // Carves the arena twice: to measure it and, once it is allocated, to place the tensors. The arena is on huge pages
 // where the system gives them (base/cores.h), as a pass walks over all of it.
 static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
@@ -60,10 +53,10 @@ static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     return STATUS_OK;
 }
 
-// Relus are fused in the net's own copy of the spec: the caller's stays as it was parsed, since a GPU fuses other
-// pairs.
+// A net with sequences, whose ops have no build for few samples, always takes vectors of the usual width. Relus are
+// fused in the net's own copy of the spec: the caller's stays as it was parsed, since a GPU fuses other pairs.
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
-    *net = (Net){.spec = *spec, .kernels = kernels, .few = has_sequences(spec) ? NULL : kernels->few};
+    *net = (Net){.spec = *spec, .kernels = kernels, .few = spec_has(spec, OF_SEQUENCES) ? NULL : kernels->few};
     buffers_join_relus(&net->spec);
     TRY(open_blas(&net->blas, spec, kernels, err));
     const Status status = allocate(net, buffers_chunk(spec, kernels->lanes, net->blas), err);

@@ -74,61 +74,58 @@ void pass_leave(const Pass *pass, size_t first, size_t count) {
 
 // Completes `count` of the layer's parameters from number `first` of the layer on: makes their step with the summed
 // gradient, or copies the gradient out. A velocity that rests is cleared first, as sgd_step reads it.
-static void finish_run(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, size_t first,
-                       size_t count) {
-    const size_t place = layer->weight + first;
-    if (pass->stepping && net->rests) memset(pass->gradient + place, 0, count * sizeof *pass->gradient);
+static void finish_run(const LayerCall *call, size_t first, size_t count) {
+    const Pass *pass = call->pass;
+    const size_t place = call->layer->weight + first;
+    const float *summed = call->at->gradient + first;
+    float *stored = pass->gradient + place;
     if (pass->stepping) {
+        if (call->net->rests) memset(stored, 0, count * sizeof *stored);
         pass_bring_along(pass, place, count);
-        net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->gradient + first, &pass->sgd, count);
+        call->kernels->sgd_step(pass->stepping + place, stored, summed, &pass->sgd, count);
     } else {
-        memcpy(pass->gradient + place, at->gradient + first, count * sizeof *at->gradient);
+        memcpy(stored, summed, count * sizeof *stored);
     }
 }
 
 // Completes a layer tensor by tensor, since frozen tensors and running statistics must stay as they are.
-static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
-    const Spec *spec = &net->spec;
-    const size_t end = layer->weight + layer_parameters(layer);
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
-        if (tensor->first < layer->weight || tensor->first >= end) continue;
+static void finish_tensors(const LayerCall *call) {
+    const Spec *spec = &call->net->spec;
+    const size_t begin = call->layer->weight, end = begin + layer_parameters(call->layer);
+    for (const ParameterTensor *tensor = spec->tensors; tensor < spec->tensors + spec->tensor_count; tensor++) {
+        if (tensor->first < begin || tensor->first >= end) continue;
         if (tensor->frozen || tensor->follows)
-            pass_leave(pass, tensor->first, tensor->count);
+            pass_leave(call->pass, tensor->first, tensor->count);
         else
-            finish_run(net, at, layer, pass, tensor->first - layer->weight, tensor->count);
+            finish_run(call, tensor->first - begin, tensor->count);
     }
 }
 
 // Completes a layer whose gradient was summed in the arena. The whole layer is one run unless some of its tensors are
 // special, which is rare: long runs make the step's loop fast.
 static void finish_gradient(const LayerCall *call) {
-    const Net *net = call->net;
     const Layer *layer = call->layer;
-    const LayerBuffers *at = call->at;
-    const Pass *pass = call->pass;
+    const size_t count = layer_parameters(layer);
     if (layer_type(layer)->unpack) layer_type(layer)->unpack(call);
-    size_t count = layer_parameters(layer);
-    for (size_t i = 0; i < count && pass->shift; i++)
-        at->gradient[i] += pass->shift[layer->weight + i];
-    if (net->spec.freezes || layer_has(layer, OVER_BATCH))
-        finish_tensors(net, at, layer, pass);
+    for (size_t i = 0; i < count && call->pass->shift; i++)
+        call->at->gradient[i] += call->pass->shift[layer->weight + i];
+    if (call->net->spec.freezes || layer_has(layer, OVER_BATCH))
+        finish_tensors(call);
     else
-        finish_run(net, at, layer, pass, 0, count);
+        finish_run(call, 0, count);
 }
 
 // Completes the layer after the batch's last chunk, and then tells the hook, which may send the gradient at once.
 static void finish_layer(const LayerCall *call) {
-    const Net *net = call->net;
+    const GradientHook *hook = &call->net->on_gradient;
     const Layer *layer = call->layer;
     const Pass *pass = call->pass;
     if (!layer_has_parameters(layer)) return;
-    if (pass_leaves_layer(net, layer, pass))
+    if (pass_leaves_layer(call->net, layer, pass))
         pass_leave(pass, layer->weight, layer_parameters(layer));
     else if (call->at->gradient)
         finish_gradient(call);
-    if (!pass->stepping && net->on_gradient.complete)
-        net->on_gradient.complete(net->on_gradient.context, layer->weight);
+    if (!pass->stepping && hook->complete) hook->complete(hook->context, layer->weight);
 }
 
 // The backward pass through layers end - 1 to first. number: the chunk's number among the parts. A layer writes its

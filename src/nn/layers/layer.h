@@ -126,6 +126,9 @@ static inline bool layer_has(const Layer *layer, unsigned traits) {
     return (layer_type(layer)->traits & traits) != 0;
 }
 
+// Whether some layer of the net has one of the traits.
+bool spec_has(const Spec *spec, unsigned traits);
+
 // Word number `number` of all types' words, in the order of the types, and its layer kind; NULL after the last.
 const LayerWord *layer_word(LayerKind *kind, size_t number);
 

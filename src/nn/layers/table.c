@@ -40,9 +40,13 @@ double layer_products(const Layer *layer) {
     return layer_type(layer)->products ? layer_type(layer)->products(layer) : 0;
 }
 
+bool spec_has(const Spec *spec, unsigned traits) {
+    for (int l = 0; l < spec->layer_count; l++)
+        if (layer_has(&spec->layers[l], traits)) return true;
+    return false;
+}
+
 // Such a net cannot take a batch in chunks, and Hogwild on a GPU refuses it.
 bool spec_needs_whole_batches(const Spec *spec) {
-    for (int l = 0; l < spec->layer_count; l++)
-        if (layer_has(&spec->layers[l], OVER_BATCH)) return true;
-    return false;
+    return spec_has(spec, OVER_BATCH);
 }
