@@ -56,29 +56,22 @@ static void lstm_backward(const LayerCall *call) {
                                       call->weight, call->layer, call->samples);
 }
 
+// The two differ in their words and in the number of their gates, Layer.groups.
+#define RECURRENT                                                                                                      \
+    .traits = OF_SEQUENCES, .tensors = lstm_tensors, .products = lstm_products, .load = lstm_load, .room = lstm_room,  \
+    .forward = lstm_forward, .backward = lstm_backward
+
 const LayerType lstm_layer = {
     .name = "lstm",
     .words = {{.form = {"lstm", "lstm UNITS [last]",
                         "long short-term memory over rows: the outputs of all steps, or of the last"},
                .read = read_lstm}},
     .module = "lstm",
-    .traits = OF_SEQUENCES,
-    .tensors = lstm_tensors,
-    .products = lstm_products,
-    .load = lstm_load,
-    .room = lstm_room,
-    .forward = lstm_forward,
-    .backward = lstm_backward};
+    RECURRENT};
 
 const LayerType gru_layer = {
     .name = "gru",
     .words = {{.form = {"gru", "gru UNITS [last]", "gated recurrent units over rows, in place of an lstm"},
                .read = read_lstm}},
     .module = "gru",
-    .traits = OF_SEQUENCES,
-    .tensors = lstm_tensors,
-    .products = lstm_products,
-    .load = lstm_load,
-    .room = lstm_room,
-    .forward = lstm_forward,
-    .backward = lstm_backward};
+    RECURRENT};
