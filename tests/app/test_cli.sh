@@ -111,6 +111,8 @@ check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder s
 check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
 check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
 check 64 '' 'sounder: error: --lr 0.01..0.1: needs a number above 0, at most 1000' train --lr 0.01..0.1 # no steps lead from one to the other
+# shellcheck disable=SC2088 # no shell replaces it there
+check 64 '' 'sounder: error: --out ~/runs: nothing has replaced the ~; write the whole path, or a blank in place of the =' train --out='~/runs'
 check 64 '' 'sounder: error: --no-tensorboard: unknown option; write --tensorboard=false' train --no-tensorboard
 check 64 '' 'sounder: error: resume: unknown command; did you mean train[?]' resume runs/a
 check 64 '' 'sounder: error: --model is lenet unless you give another, a net for images, and a sample of synthetic has 6 numbers: *' train --data synthetic:1x1x6:64:16

@@ -235,6 +235,7 @@ static void a_hostile_experiment_file_is_refused_with_its_line(void **state) {
         {"out: \"a\\e[31m\"\n", ":1: out a?[31m: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
         {"lr: 1\njson: true\n", ":2: json: an option of `sounder eval`; leave it out"},
         {"client: 3\n", ":1: client: an option of `sounder eval`; did you mean clients?"},
+        {"out: ~/runs\n", ":1: out ~/runs: nothing has replaced the ~; write the whole path"},
         {"quiet: maybe\n", ":1: quiet maybe: needs true or false"},
         {"rounds: 3\nlr: 1\nrounds: 4\n", ":3: rounds: stands on line 1 already; leave one of the two out"},
         {"clients: 3\nlocal_epochs: 3\nlocal-epochs: 3\n",

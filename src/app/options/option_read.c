@@ -160,6 +160,17 @@ static Status refuse_value(const Option *option, const char *value, const char *
                 best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
+// A shell replaces ~ at the beginning of a word, not in --out=~/runs, and no shell reads an experiment file: the path
+// would be that of a folder called ~.
+static Status check_home(const Option *option, const char *value, const char *where, Error *err) {
+    const char *kind = option->placeholder ? option->placeholder : "";
+    char shown[OPTION_SHOWN_BYTES];
+    if ((strcmp(kind, "FOLDER") != 0 && strcmp(kind, "FILE") != 0) || strncmp(value, "~/", 2) != 0) return STATUS_OK;
+    option_printable(shown, value);
+    return fail(err, STATUS_USAGE, "%s%s %s: nothing has replaced the ~; write the whole path%s", where, option->name,
+                shown, where[0] == '-' ? ", or a blank in place of the =" : "");
+}
+
 // Stores the text, and its numbers in their fields.
 static Status read_form(void *record, const Option *option, const char *value, const char *where, Error *err) {
     char text[OPTION_TEXT_BYTES];
@@ -180,6 +191,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
     void *field = (char *)record + option->offset;
     bool good = false;
     TRY(check_single(option, value, where, err));
+    TRY(check_home(option, value, where, err));
     switch (option->type) {
     case OPTION_WHOLE:
         good = read_whole(field, option, value);
