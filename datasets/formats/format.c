@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/log.h"
 #include "datasets/settings.h"
 
 enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
@@ -134,6 +135,9 @@ Status dataset_count_classes(DatasetBlock *block, const DatasetSource *source, c
     if (dataset_has_targets(&block->items)) return STATUS_OK;
     if (classes > 0) {
         block->classes = (int)classes;
+        if (source->model && source->model->class_names)
+            log_warning("%s: its labels are taken for the numbers of the model's classes, of which 0 is called %.40s",
+                        source->folder, source->model->class_names);
         TRY(refuse_beyond(&train, classes, source, "training", err));
         return refuse_beyond(&tests, classes, source, "test", err);
     }

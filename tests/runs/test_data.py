@@ -377,6 +377,11 @@ class Data(RunCase):
         self.assertEqual(told["confusion"]["1"], [0, 0, 0])
         with open(self.path("p.csv")) as file:
             self.assertIn('0,"kind, c","kind, c",', file.read().splitlines()[1])
+        x, y = npy("<f4", (1, 2), struct.pack("<2f", 1000, 0.1)), npy("|u1", (1,), b"\0")
+        self.archive("numbered.npz", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+        out, err = self.call("eval", "run", "--data", "numbered.npz", "--json")
+        self.assertIn("numbered.npz: its labels are taken for the numbers of the model's classes, of which 0 is called kind, a\n", err)
+        self.assertEqual(json.loads(out)["test_accuracy"], 1)
         self.assertRegex(self.call("eval", "run", "--confusion")[0], r"(?m)^class +kind, a +kind, b +kind, c   taken for\nkind, a +\d+ +\d+ +\d+$")
         self.assertRegex(self.call("eval", "run")[0], r"(?m)^by class  kind, a: \d+\.\d\d%  kind, b: ")
         self.assertEqual(json.loads(self.call("partition", "--data", "old.csv label=kind", "--clients", "2", "--json")[0])["class_names"], told["class_names"])
