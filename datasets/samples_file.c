@@ -103,8 +103,10 @@ Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes,
         close(fd);
         return status;
     }
-    *file = (SamplesFile){
-        .fd = fd, .mapping = mapping, .mapping_bytes = skipped + bytes, .samples = (const uint8_t *)mapping + skipped};
+    file->fd = fd;
+    file->mapping = mapping;
+    file->mapping_bytes = skipped + bytes;
+    file->samples = (const uint8_t *)mapping + skipped;
     note_mapping(file, begin + bytes);
     return STATUS_OK;
 }
@@ -114,9 +116,9 @@ static const char changed_early[] = ": changed while the data set was being read
 static const char changed_late[] = " was written to, or its time changed, while its samples were read where they lie; "
                                    "start again, a run with --resume if the file is what it was";
 
-static Status check_state(const SamplesFile *file, const char *sentence, Error *err) {
+static Status check_state(const SamplesFile *file, int fd, const char *sentence, Error *err) {
     DatasetFileState state;
-    TRY(samples_file_state(&state, file->fd, file->said, err));
+    TRY(samples_file_state(&state, fd, file->said, err));
     if (memcmp(&state, &file->state, sizeof state) == 0) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s%s", file->said, sentence);
 }
@@ -134,22 +136,17 @@ static void set_names(SamplesFile *file, char path[DATASET_PATH_BYTES], const Da
 
 Status samples_file_open(SamplesFile *file, const DatasetSource *source, DatasetSplitKind split, Error *err) {
     const DatasetSamples *at = &source->samples[split];
-    SamplesFile asked = {.state = at->state};
     char path[DATASET_PATH_BYTES];
     *file = NO_SAMPLES_FILE;
-    set_names(&asked, path, source, at);
-    asked.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (asked.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
-    Status status =
-        check_state(&asked, changed_early, err); // no page may be read before the file is known to have its length
-    if (status != STATUS_OK) {
-        close(asked.fd);
-        return status;
-    }
-    TRY(samples_file_map(file, asked.fd, at->begin, at->bytes, err));
-    file->state = asked.state;
-    memcpy(file->said, asked.said, sizeof file->said);
-    return STATUS_OK;
+    file->state = at->state;
+    set_names(file, path, source, at);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    // No page may be read before the file is known to have its length.
+    const Status status = check_state(file, fd, changed_early, err);
+    if (status == STATUS_OK) return samples_file_map(file, fd, at->begin, at->bytes, err);
+    close(fd);
+    return status;
 }
 
 static Status verify_checksum(const SamplesFile *file, const DatasetSamples *at, Error *err) {
@@ -172,13 +169,13 @@ Status samples_file_verify(const SamplesFile *file, const DatasetSource *source,
         const float value = dataset_number(file->samples, i);
         if (!isfinite(value)) status = npy_not_finite(file->said, i, shape_size(source->shape), value, &found);
     }
-    TRY(check_state(file, changed_early, err)); // a change explains any other finding
+    TRY(check_state(file, file->fd, changed_early, err)); // a change explains any other finding
     return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
 }
 
 Status samples_file_check(const SamplesFile *file, Error *err) {
     if (file->fd < 0) return STATUS_OK;
-    return check_state(file, changed_late, err);
+    return check_state(file, file->fd, changed_late, err);
 }
 
 void samples_file_free(SamplesFile *file) {

@@ -40,7 +40,8 @@ Status samples_file_open(SamplesFile *file, const DatasetSource *source, Dataset
 // Fails with DATA if a checksum is wrong, a number is not finite, or the file changed during the check.
 Status samples_file_verify(const SamplesFile *file, const DatasetSource *source, DatasetSplitKind split, Error *err);
 
-// Maps an inherited descriptor and takes ownership of it, also on failure. begin: offset of the samples in the file.
+// Maps an inherited descriptor and takes ownership of it, also on failure. file: NO_SAMPLES_FILE. begin: offset of the
+// samples in the file.
 Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes, Error *err);
 
 // Fails with DATA if the file was changed or truncated since it was opened. Returns OK for NO_SAMPLES_FILE.
