@@ -45,19 +45,15 @@ static Status require_column(int *column, const CsvTable *table, const char *set
                 suggestion.best ? "?)" : "", list);
 }
 
-static Status take_role(CsvColumns *columns, int *column, CsvRole role, const CsvTable *table, const char *name,
-                        Error *err) {
-    const int found = find_column(table, name);
-    *column = CSV_NO_COLUMN;
-    if (found == CSV_NO_COLUMN) return STATUS_OK;
-    for (int i = found + 1; i < table->columns; i++)
+static Status take_role(CsvColumns *columns, int column, CsvRole role, const CsvTable *table, Error *err) {
+    const char *name = table->names[column];
+    for (int i = column + 1; i < table->columns; i++)
         if (strcmp(table->names[i], name) == 0)
             return fail(err, STATUS_DATA, "%s:1: two columns are called %.60s", table->path, name);
-    if (columns->columns[found].role != CSV_FEATURE)
+    if (columns->columns[column].role != CSV_FEATURE)
         return fail(err, STATUS_DATA, "%s:1: column %.60s cannot be two things; name different columns in --data",
                     table->path, name);
-    columns->columns[found].role = role;
-    *column = found;
+    columns->columns[column].role = role;
     return STATUS_OK;
 }
 
@@ -65,12 +61,10 @@ static Status take_role(CsvColumns *columns, int *column, CsvRole role, const Cs
 static Status find_role(CsvColumns *columns, int *column, CsvRole role, DatasetSetting setting, const CsvTable *table,
                         Error *err) {
     const char *name = settings_table.rows->keys[setting].name;
-    if (columns->settings->given[setting]) {
-        const char *given = form_text(columns->settings, (int)setting);
-        TRY(require_column(column, table, name, given, err));
-        name = given;
-    }
-    return take_role(columns, column, role, table, name, err);
+    *column = find_column(table, name);
+    if (columns->settings->given[setting])
+        TRY(require_column(column, table, name, form_text(columns->settings, (int)setting), err));
+    return *column == CSV_NO_COLUMN ? STATUS_OK : take_role(columns, *column, role, table, err);
 }
 
 // Length of the first name of a list: the longest name of a column that ends at a comma, or at the end.
@@ -92,7 +86,7 @@ static Status leave_out(CsvColumns *columns, const CsvTable *table, Error *err) 
         int column;
         snprintf(name, sizeof name, "%.*s", (int)length, list);
         TRY(require_column(&column, table, "without", name, err));
-        TRY(take_role(columns, &column, CSV_LEFT_OUT, table, name, err));
+        TRY(take_role(columns, column, CSV_LEFT_OUT, table, err));
         list += length + (list[length] == ',');
     }
     return STATUS_OK;
