@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
@@ -55,11 +54,11 @@ Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, E
                     config->workers, config->barrier->ranks, BARRIER_MAX_RANKS);
     supervisor->memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     TRY(spawn_reserve_descriptors(config->workers, err));
-    supervisor->workers = calloc(config->workers, sizeof *supervisor->workers);
-    supervisor->polls =
-        calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers + config->watched_count, sizeof *supervisor->polls);
+    const size_t polls = SUPERVISOR_POLLS + 2 * (size_t)config->workers + config->watched_count;
+    supervisor->workers = own(&supervisor->owned, config->workers, sizeof *supervisor->workers);
+    supervisor->polls = own(&supervisor->owned, polls, sizeof *supervisor->polls);
     Status status = STATUS_OK;
-    if (!supervisor->workers || !supervisor->polls) {
+    if (supervisor->owned.lacks_memory) {
         status = fail(err, STATUS_OS, "out of memory for the records of %u workers", config->workers);
         goto fail;
     }
@@ -77,8 +76,7 @@ Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, E
 
 fail:
     if (supervisor->arrival_fd >= 0) close(supervisor->arrival_fd);
-    free(supervisor->polls);
-    free(supervisor->workers);
+    owned_free(&supervisor->owned);
     return status;
 }
 
@@ -192,10 +190,7 @@ void supervisor_free(Supervisor *supervisor) {
     close(supervisor->arrival_fd);
     sigaction(SIGCHLD, &supervisor->saved_child_action, NULL);
     sigprocmask(SIG_SETMASK, &supervisor->saved_mask, NULL);
-    free(supervisor->polls);
-    free(supervisor->workers);
-    supervisor->workers = NULL;
-    supervisor->polls = NULL;
+    owned_free(&supervisor->owned);
     supervisor->config.workers = 0;
 }
 
@@ -282,7 +277,8 @@ static void watch_progress(Supervisor *supervisor, double tick_seconds) {
         if (worker->still_seconds >= config->hang_seconds) {
             log_warning("rank %u has made no progress for %.3g s and is killed", rank, worker->still_seconds);
             if (!*worker->message)
-                snprintf(worker->message, sizeof worker->message, "it made no progress for %.3g s", config->hang_seconds);
+                snprintf(worker->message, sizeof worker->message, "it made no progress for %.3g s",
+                         config->hang_seconds);
             pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd reports when it is dead
             worker->still_seconds = 0;
         } else if (worker->still_seconds >= config->hang_seconds / 2 && !worker->warned) {

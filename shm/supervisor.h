@@ -27,6 +27,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "shm/barrier.h"
 #include "shm/spawn.h"
 #include "shm/stop_signals.h"
@@ -83,8 +84,9 @@ typedef struct SupervisorConfig {
 
 typedef struct Supervisor {
     SupervisorConfig config;
-    WorkerRecord *workers;             // owned (config.workers)
-    struct pollfd *polls;              // owned (2 + 2 workers + watched_count): workspace of supervisor_gather
+    Owned owned;                       // workers, polls
+    WorkerRecord *workers;             // (config.workers)
+    struct pollfd *polls;              // (2 + 2 workers + watched_count): workspace of supervisor_gather
     int arrival_fd, signal_fd;         // owned
     uint32_t round;                    // the caller's current round, for messages; 0: none yet
     int interrupts;                    // requests to stop so far: the greater of these two counts

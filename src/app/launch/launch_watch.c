@@ -27,7 +27,6 @@ typedef struct RankStill {
 
 struct LaunchWatch {
     const Rank *ranks;
-    RankStill *stills; // owned (count)
     int count;
     double seconds, next_seconds, told_after; // told_after: a standstill this long is told next
     void (*say)(void *context, const char *line);
@@ -35,6 +34,7 @@ struct LaunchWatch {
     Stack stack;            // of the first of `queue`
     int queue[MOST_STACKS]; // ranks whose stacks are to be told
     int queued;
+    RankStill stills[]; // (count)
 };
 
 static double now_seconds(void) {
@@ -53,24 +53,16 @@ static void say(const LaunchWatch *watch, const char *format, ...) {
 
 LaunchWatch *launch_watch_new(const Rank *ranks, int count, double seconds,
                               void (*say_line)(void *context, const char *line), void *context) {
-    LaunchWatch *watch = calloc(1, sizeof *watch);
+    LaunchWatch *watch = calloc(1, sizeof *watch + (size_t)count * sizeof *watch->stills);
     if (!watch) return NULL;
-    *watch = (LaunchWatch){.ranks = ranks,
-                           .stills = calloc((size_t)count, sizeof *watch->stills),
-                           .count = count,
-                           .seconds = seconds,
-                           .say = say_line,
-                           .context = context,
-                           .stack = NO_STACK};
-    if (watch->stills) return watch;
-    free(watch);
-    return NULL;
+    *watch = (LaunchWatch){
+        .ranks = ranks, .count = count, .seconds = seconds, .say = say_line, .context = context, .stack = NO_STACK};
+    return watch;
 }
 
 void launch_watch_free(LaunchWatch *watch) {
     if (!watch) return;
     if (watch->stack.pidfd >= 0) stack_end(&watch->stack, watch->say, watch->context);
-    free(watch->stills);
     free(watch);
 }
 
