@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "fedavg/trainer/process.h"
 
 // Splits the command as a shell would, without one. A shell between guard and program would be what a kill reaches, and
@@ -52,19 +53,13 @@ static void take_threads_back(char *before[THREAD_NAMES]) {
 // the guard only exit code 127 would arrive.
 static Status find_program(const char *program, const TrainerPlan *plan, Error *err) {
     char path[TRAINER_TEXT_BYTES + TRAINER_FOLDER_BYTES];
-    const char *folders = getenv("PATH");
     const char *option = plan->option;
     if (strchr(program, '/')) {
         const bool elsewhere = plan->folder[0] && program[0] != '/';
         snprintf(path, sizeof path, "%s%s%s", elsewhere ? plan->folder : "", elsewhere ? "/" : "", program);
         return access(path, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, path);
     }
-    for (const char *folder = folders ? folders : "/usr/bin:/bin"; *folder;) {
-        const size_t length = strcspn(folder, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, program);
-        if (access(path, X_OK) == 0) return STATUS_OK;
-        folder += length + (folder[length] == ':');
-    }
+    if (program_is_on_path(program)) return STATUS_OK;
     return fail(err, STATUS_NOINPUT, "%s: there is no program %.200s on the PATH; name it with its folder", option,
                 program);
 }

@@ -50,6 +50,18 @@ size_t file_write_all(int fd, const void *bytes, size_t count) {
     return done;
 }
 
+bool program_is_on_path(const char *program) {
+    const char *folders = getenv("PATH");
+    char path[FOLDER_PATH_BYTES];
+    for (const char *folder = folders ? folders : "/usr/bin:/bin"; *folder;) {
+        const size_t length = strcspn(folder, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, program);
+        if (access(path, X_OK) == 0) return true;
+        folder += length + (folder[length] == ':');
+    }
+    return false;
+}
+
 int make_folders(const char *path, mode_t mode) {
     char partial[FOLDER_PATH_BYTES];
     snprintf(partial, sizeof partial, "%s", path);

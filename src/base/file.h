@@ -26,6 +26,9 @@ Status file_close(FILE *file, const char *path, Error *err);
 // fewer with errno.
 size_t file_write_all(int fd, const void *bytes, size_t count);
 
+// Whether a folder of PATH has a program of this name, as execvp searches it.
+bool program_is_on_path(const char *program);
+
 enum { FOLDER_PATH_BYTES = 4096 };
 
 // Creates the folder and its missing parents with this mode, as mkdir -p. `path` is shorter than FOLDER_PATH_BYTES.

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "shm/supervisor.h"
 
@@ -64,18 +65,6 @@ static bool is_of_another_user(const char *pipe_folder) {
 
 static void avoid_daemons(void) {
     setenv("CUDA_MPS_PIPE_DIRECTORY", "/dev/null/no-mps", 1);
-}
-
-static bool is_installed(void) {
-    const char *path = getenv("PATH");
-    char *folders = strdup(path ? path : "/usr/bin:/bin"), *rest = folders, file[PATH_MAX];
-    bool found = false;
-    for (char *folder; !found && (folder = strsep(&rest, ":"));) {
-        snprintf(file, sizeof file, "%s/%s", folder, control_program);
-        found = access(file, X_OK) == 0;
-    }
-    free(folders);
-    return found;
 }
 
 // The shell inherits only the descriptor, and has a session of its own, so that a Ctrl-C does not end the daemon before
@@ -149,7 +138,7 @@ static Status start_daemon(Mps *mps, const char *folder, Error *err) {
     char pipe_folder[PATH_MAX];
     int ends[2];
     pid_t keeper;
-    if (!is_installed())
+    if (!program_is_on_path(control_program))
         return fail(err, STATUS_UNAVAILABLE,
                     "--mps start: there is no %s in PATH; it comes with NVIDIA's driver, --mps off does without",
                     control_program);
