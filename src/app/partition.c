@@ -117,23 +117,9 @@ static void print_statistics(const PartitionStats *stats, uint32_t samples, uint
 
 // JSON ---------------------------------------------------------------------------------------------------------------
 
-static void put_counts(JsonObject *all, const uint32_t *counts, uint32_t clients, uint32_t classes) {
-    JsonObject rows;
-    json_begin_array(&rows);
-    for (uint32_t client = 0; client < clients; client++) {
-        JsonObject row;
-        json_begin_array(&row);
-        for (uint32_t c = 0; c < classes; c++)
-            put_whole(&row, NULL, counts[(size_t)client * classes + c]);
-        put_object(&rows, NULL, &row);
-    }
-    put_object(all, "counts", &rows);
-}
-
-static Status print_json(const PartitionStats *stats, const uint32_t *counts, const Options *options,
+static Status print_json(const PartitionStats *stats, const uint32_t *counts, uint32_t classes, const Options *options,
                          const RunMemory *memory, Error *err) {
-    const bool has_classes = !dataset_has_targets(&memory->data.items);
-    const uint32_t clients = memory->partition.clients, classes = has_classes ? (uint32_t)memory->data.classes : 1;
+    const uint32_t clients = memory->partition.clients;
     char form[OPTION_TEXT_BYTES];
     JsonObject all;
     json_begin(&all);
@@ -157,7 +143,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
         put_real(&measure, "worst", of->worst);
         put_object(&all, partition_measures[kind], &measure);
     }
-    put_counts(&all, counts, clients, classes);
+    put_class_counts(&all, counts, clients, classes, 1);
     put_class_names(&all, &memory->data);
     return json_print(stdout, &all, JSON_COMPACT, "the partition", err);
 }
@@ -172,7 +158,7 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     PartitionStats stats;
     Status status = partition_statistics(&stats, counts, clients, classes, err);
     if (status == STATUS_OK && wishes->json)
-        status = print_json(&stats, counts, options, memory, err);
+        status = print_json(&stats, counts, classes, options, memory, err);
     else if (status == STATUS_OK) {
         if (has_classes) print_picture(counts, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);

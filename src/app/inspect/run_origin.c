@@ -34,25 +34,18 @@ static void put_classes(JsonObject *of, const RunMemory *memory) {
     const uint32_t clients = memory->partition.clients, count = (uint32_t)memory->data.classes;
     const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
     uint32_t *counts = malloc((size_t)clients * count * sizeof *counts);
-    JsonObject rows, names;
+    JsonObject names;
     if (!counts) {
         put_value(of, "counts", NULL);
         return;
     }
     partition_count(counts, &memory->partition, memory->data.train.labels, count);
-    json_begin_array(&rows);
-    json_begin_array(&names);
-    for (uint32_t client = 0; client < clients; client += every) {
-        JsonObject row;
-        json_begin_array(&row);
-        for (uint32_t c = 0; c < count; c++)
-            put_whole(&row, NULL, counts[(size_t)client * count + c]);
-        put_object(&rows, NULL, &row);
-        put_whole(&names, NULL, client);
-    }
     put_whole(of, "of", clients);
     put_distribution(of, counts, clients, count);
-    put_object(of, "counts", &rows);
+    put_class_counts(of, counts, clients, count, every);
+    json_begin_array(&names);
+    for (uint32_t client = 0; client < clients; client += every)
+        put_whole(&names, NULL, client);
     put_object(of, "clients", &names);
     put_class_names(of, &memory->data);
     free(counts);

@@ -44,6 +44,19 @@ const char *class_name(char number[CLASS_NUMBER_BYTES], const Dataset *data, int
     return number;
 }
 
+void put_class_counts(JsonObject *object, const uint32_t *counts, uint32_t clients, uint32_t classes, uint32_t every) {
+    JsonObject rows;
+    json_begin_array(&rows);
+    for (uint32_t client = 0; client < clients; client += every) {
+        JsonObject row;
+        json_begin_array(&row);
+        for (uint32_t c = 0; c < classes; c++)
+            put_whole(&row, NULL, counts[(size_t)client * classes + c]);
+        put_object(&rows, NULL, &row);
+    }
+    put_object(object, "counts", &rows);
+}
+
 void put_class_names(JsonObject *object, const Dataset *data) {
     if (!data->class_names) return;
     JsonObject names;

@@ -13,7 +13,7 @@ typedef struct Predictions {
     const Dataset *data; // borrowed
     int classes;         // outputs of the net, at least the classes of the data
     float *logits;       // owned (test count, classes); with targets the predicted numbers
-    bool one_vs_rest; // each class has a probability of its own (Spec.one_vs_rest)
+    bool one_vs_rest;    // each class has a probability of its own (Spec.one_vs_rest)
 } Predictions;
 
 // confusion: whether the user wants one, which data with targets have not (USAGE). Nothing to free on failure.
@@ -33,6 +33,9 @@ enum { CLASS_NUMBER_BYTES = 16 };
 
 // The name of a class; its number, written to `number`, if it has none.
 const char *class_name(char number[CLASS_NUMBER_BYTES], const Dataset *data, int class);
+
+// Puts "counts": one row for every N-th client, the number of its samples of each class. counts: (clients, classes).
+void put_class_counts(JsonObject *object, const uint32_t *counts, uint32_t clients, uint32_t classes, uint32_t every);
 
 // Puts "class_names", if the classes of the data have names.
 void put_class_names(JsonObject *object, const Dataset *data);
