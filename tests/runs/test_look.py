@@ -278,6 +278,16 @@ class Report(Look):
         facts = {name: value for value, name in self.data_of("run/report.html")["facts"]}
         self.assertEqual((facts["rounds"], facts["clients a round"], facts["to the target"]), ("4", "6 of 6", "not reached"))
 
+    def test_each_model_that_clients_are_tested_with_has_columns_and_a_fairness(self):
+        self.train_small("run", "--algorithm", "ditto", "--new-clients", "2", "--finetune-epochs", "1", "--client-test", "0.1", "--eval-clients-every", "4")
+        models = {line["model"] for line in self.metrics("run") if line["type"] == "clients_evaluation"}
+        self.assertEqual(models, {"personal", "global", "fine-tuned", "new", "new-fine-tuned"})
+        rows = json.loads(self.sounder("runs", "run", "--clients", "--format", "json"))
+        self.assertLessEqual({f"{model}_loss" for model in models}, set(rows[0]))
+        self.report("run")
+        (run,) = self.data_of("run/report.html")["runs"]
+        self.assertEqual({told["model"] for told in run["fairness"]}, models)
+
     def test_the_command_in_the_page_repeats_the_run(self):
         self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--algorithm", "fedprox mu=0.5; combine mean uniform")
         with open(self.path("run", "metrics.jsonl"), "a") as file:  # of no client that there can be: left out

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLIENT_MODELS = 4, CLIENT_MODEL_BYTES = 32 };
+// A run may test personal, global, fine-tuned, new and new-fine-tuned models (train_round.c).
+enum { CLIENT_MODELS = 5, CLIENT_MODEL_BYTES = 32 };
 
 // Zeroed: a client without a line. Unknown numbers are NaN.
 typedef struct ClientRecord {
