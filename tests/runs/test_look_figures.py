@@ -63,6 +63,14 @@ class Figures(Look):
         (curve,) = [points for stroke, points in paths if stroke == "#0072b2" and len(points) > 300]
         self.assertEqual(len({y for _, y in curve}), 2)  # 50 %, and 75 % after round 401
 
+    def test_classes_that_are_too_many_to_draw_are_not_none(self):
+        os.mkdir(self.path("many"))
+        for name in ("train", "test"):
+            with open(self.path("many", name + ".csv"), "w") as file:
+                file.write("x0,label\n" + "".join(f"{i},{i % 257}\n" for i in range(514)))
+        self.write_run("run", [0.5], data="many")
+        self.assertIn("classes.svg is left out: the data has more than 256 classes", self.call("report", "run", "--svg", "figures")[1])
+
     def test_runs_with_a_validation_set_show_their_losses_on_that(self):
         rounds = [{"type": "round", "round": round, "validation_loss": 1 / round, "validation_accuracy": 0.5} for round in (1, 2)]
         for seed in (1, 2):

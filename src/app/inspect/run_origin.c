@@ -70,8 +70,10 @@ static void find_classes(JsonObject *of, const PastRun *run) {
     write_hash(hash, run_hash_partition(&memory));
     if (told && strcmp(told, hash) != 0)
         put_text(of, "why", "data or split are not those of the run any more");
-    else if (memory.data.classes < 2 || memory.data.classes > MOST_CLASSES || dataset_has_targets(&memory.data.items))
+    else if (memory.data.classes < 2 || dataset_has_targets(&memory.data.items))
         put_text(of, "why", "the data has no classes");
+    else if (memory.data.classes > MOST_CLASSES)
+        put_text(of, "why", "the data has more than 256 classes");
     else
         put_classes(of, &memory);
     run_memory_free(&memory);

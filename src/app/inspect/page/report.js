@@ -169,7 +169,8 @@ const showClients = (parent, run) => {
 };
 
 const showFairness = (parent, run) => {
-  if (!run.fairness?.length) return missing(parent, "Fairness", "train with --eval-clients-every N to have the model tested on every client's own samples");
+  const counts = run.rounds.test_accuracy || run.rounds.validation_accuracy || run.rounds.personal_accuracy;
+  if (!run.fairness?.length) return missing(parent, "Fairness", counts ? "train with --eval-clients-every N to have the model tested on every client's own samples" : "the run's tests count no hits");
   const BINS = 20, bins = (values) => values.reduce((counts, value) => { counts[Math.min(BINS - 1, Math.floor(value * BINS))]++; return counts; }, new Array(BINS).fill(0));
   const note = run.fairness.map((of) => `${of.model}, round ${of.round}: mean ${percent(of.mean)}, worst tenth ${percent(of.worst)}, best tenth ${percent(of.best)}, Jain ${shown(of.jain, 3)}`).join("; ");
   new ChartFigure(parent, "fairness", "Fairness: accuracy on each client's own samples", false, note,
@@ -180,7 +181,8 @@ const showFairness = (parent, run) => {
 };
 
 const showConfusion = (parent, run) => {
-  if (!run.confusion) return missing(parent, "Confusion", `${run.evaluate}, and the report again`);
+  const why = run.classes?.why;
+  if (!run.confusion) return missing(parent, "Confusion", why?.endsWith(" classes") ? why : `${run.evaluate}, and the report again`);
   const shares = run.confusion.map((row) => { const all = row.reduce((a, b) => a + b, 0) || 1; return row.map((value) => 100 * value / all); });
   new HeatFigure(parent, "confusion", "Confusion: what samples of a class were taken for", false, `% of each class's test samples. Recall: ${shares.map((row, i) => `${className(run)(i)}: ${row[i].toFixed(1)}`).join(", ")}.`,
     shares, { x: "taken for", y: "class", value: "%", written: true, show: (value) => value.toFixed(0), columnName: className(run), rowName: className(run) });
