@@ -287,6 +287,12 @@ class Init(RunCase):
         for refused in (["eval", run], ["train", "--model", nets[0][0], "--init", run + "/model.safetensors", "--out", "refused", "--quiet"]):
             self.assertIn(f"{self.path('beyond')}: its texts have characters that are not in the model's vocabulary (4, in 24 places): b, z, \\xa9, \\xc3; leave",
                           self.call(*refused, "--data", "beyond length=12", code=65)[1])
+        for data, letters in ("other", heart), ("beyond", heart + "bz"):
+            _, err = self.train("--data", data + " length=12", "--model", nets[0][0], "--init", run + "/model.safetensors", "--init-partial", "--clients", "2", "--rounds", "1",
+                                "--workers", "1", "--quiet", "--out", f"part-{data}")
+            self.assertEqual("its model has seen data with another vocabulary" in err, data == "beyond")
+            with open(self.path(f"part-{data}", "model.safetensors"), "rb") as file:
+                self.assertEqual(json.loads(parse_safetensors(file.read())[0]["sounder.vocabulary"])[:9], sorted(set(letters))[:9])
         shutil.copy(self.path(run, "model.safetensors"), self.path("begin.safetensors"))
         self.train("--data", "other length=12", "--model", nets[0][0], "--init", "begin.safetensors", "--clients", "2", "--workers", "1", "--rounds", "1", "--lr", "0.01",
                    "--batch-size", "20", "--quiet", "--out", "tuned")

@@ -33,8 +33,7 @@ enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping,
 // Replaces a folder or file in --data by its full path; settings after it stay.
 static void resolve_place(Options *options) {
     char data[OPTION_TEXT_BYTES];
-    if (settings_full(data, sizeof data, options->data))
-        option_set(options, option_find("data"), data, "", NULL);
+    if (settings_full(data, sizeof data, options->data)) option_set(options, option_find("data"), data, "", NULL);
 }
 
 static void complete(Options *saved, const RunRecord *past) {
@@ -95,7 +94,7 @@ static Status take_validation(Options *options, const Dataset *data, Error *err)
 static Status read_vocabulary(DatasetModel *model, const Options *options, Error *err) {
     char own[RUN_PATH_BYTES + sizeof "/model.safetensors"];
     snprintf(own, sizeof own, "%s/model.safetensors", options->resume);
-    const char *const paths[] = {options->resume[0] ? own : "", options->init_partial ? "" : options->init};
+    const char *const paths[] = {options->resume[0] ? own : "", options->init};
     for (size_t i = 0; i < sizeof paths / sizeof *paths && options->init[0] && !model->are_tokens; i++) {
         Safetensors file;
         Error ignored;
@@ -115,6 +114,8 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
         *source = ready->source;
     else if (status == STATUS_OK)
         status = dataset_find_for(source, options->data, options->seed, model.are_tokens ? &model : NULL, err);
+    if (status == STATUS_DATA && options->init_partial && model.are_tokens) // characters that the model does not know
+        status = dataset_find(source, options->data, options->seed, err);
     if (status == STATUS_OK && source->folder[0] && !source->named) resolve_place(options);
     if (status == STATUS_OK) status = read_partition(&partition, options, err);
     if (status == STATUS_OK) status = run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err);
