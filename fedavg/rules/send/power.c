@@ -17,7 +17,6 @@
 
 typedef float WireFloat __attribute__((may_alias)); // the wire is bytes, but this code writes only floats
 
-// One of the tensors that are sent.
 typedef struct Matrix {
     size_t first, rows, cols, rank; // rank 0: a vector of `cols`
 } Matrix;

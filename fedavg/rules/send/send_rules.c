@@ -60,7 +60,6 @@ double clip_factor(double squared_length, double most) {
     return length > most ? most / length : 1;
 }
 
-// Whether the code has a number of this name, set to this word.
 static bool is_chosen(const Chosen *code, const char *name, const char *word) {
     const RuleNumber *numbers = send_codes[code->row]->text.numbers;
     for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
@@ -106,16 +105,21 @@ static bool is_per_tensor(const Chosen *code) {
     return is_chosen(code, "per", "tensor");
 }
 
-// One tensor of an update as an update of its own, which begins at *first. Codes that handle tensors themselves lack
-// this choice. Coordinates count from 0 in each tensor, so that each has a key of its own: with one key all tensors
-// would draw equal numbers.
-static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
+static uint32_t pieces_of(const Chosen *code, const Coding *coding) {
+    return is_per_tensor(code) ? coding->tensors : 1;
+}
+
+// The whole update, or one tensor of it as an update of its own, which begins at *first. Codes that handle tensors
+// themselves lack this choice. Coordinates count from 0 in each tensor, so that each has a key of its own: with one key
+// all tensors would draw equal numbers.
+static Coding piece_of(size_t *first, const Chosen *code, const Coding *coding, uint32_t piece) {
     Coding single = *coding;
-    *first = tensor > 0 ? coding->ends[tensor - 1] : 0;
-    single.count = coding->ends[tensor] - *first;
-    single.rows = coding->rows + tensor;
+    *first = piece > 0 ? coding->ends[piece - 1] : 0;
+    if (!is_per_tensor(code)) return single;
+    single.count = coding->ends[piece] - *first;
+    single.rows = coding->rows + piece;
     single.tensors = 1;
-    const RngBlock block = rng_block(coding->key, tensor, 0, 0, 1);
+    const RngBlock block = rng_block(coding->key, piece, 0, 0, 1);
     memcpy(single.key.word, block.word, sizeof single.key.word);
     return single;
 }
@@ -124,13 +128,11 @@ static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
 // (Job.sent_bytes).
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
     const Coding coding = coding_of(code, sent);
-    const SendCode *rule = send_codes[code->row];
-    if (!is_per_tensor(code)) return rule->bytes(&coding);
     uint64_t bytes = 0;
-    for (uint32_t t = 0; t < coding.tensors; t++) {
-        size_t first;
-        const Coding single = tensor_of(&first, &coding, t);
-        bytes += rule->bytes(&single);
+    size_t first;
+    for (uint32_t p = 0; p < pieces_of(code, &coding); p++) {
+        const Coding piece = piece_of(&first, code, &coding, p);
+        bytes += send_codes[code->row]->bytes(&piece);
     }
     return bytes;
 }
@@ -138,14 +140,11 @@ uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
 // Tensors are encoded one after the other without a length in between: all codes with this choice have lengths that
 // follow from the number of weights.
 size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding) {
-    const SendCode *rule = send_codes[code->row];
-    if (!is_per_tensor(code)) return rule->encode(wire, payload, coding);
-    size_t bytes = 0;
-    for (uint32_t t = 0; t < coding->tensors; t++) {
-        size_t first;
-        const Coding single = tensor_of(&first, coding, t);
+    size_t bytes = 0, first;
+    for (uint32_t p = 0; p < pieces_of(code, coding); p++) {
+        const Coding piece = piece_of(&first, code, coding, p);
         const Payload part = {payload->update + first, payload->become + first};
-        bytes += rule->encode(wire + bytes, &part, &single);
+        bytes += send_codes[code->row]->encode(wire + bytes, &part, &piece);
     }
     return bytes;
 }
@@ -153,16 +152,12 @@ size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, co
 // The server's half. It knows the shapes and the algorithm's numbers, and takes all else from the wire: what it reads
 // is what is added, in every run, also on one machine.
 void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding) {
-    const SendCode *rule = send_codes[code->row];
-    if (!is_per_tensor(code)) {
-        rule->decode(values, wire, bytes, coding);
-        return;
-    }
-    for (uint32_t t = 0; t < coding->tensors; t++) {
-        size_t first;
-        const Coding single = tensor_of(&first, coding, t);
-        rule->decode(values + first, wire, rule->bytes(&single), &single);
-        wire += rule->bytes(&single);
+    size_t first;
+    for (uint32_t p = 0; p < pieces_of(code, coding); p++) {
+        const Coding piece = piece_of(&first, code, coding, p);
+        if (is_per_tensor(code)) bytes = (size_t)send_codes[code->row]->bytes(&piece);
+        send_codes[code->row]->decode(values + first, wire, bytes, &piece);
+        wire += bytes;
     }
 }
 
