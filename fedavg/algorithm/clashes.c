@@ -242,7 +242,6 @@ static const ClashRow clashes[] = {
 // clang-format on
 
 #define TRAIT_PART(trait, part) [TRAIT_##trait] = PART_##part,
-// Traits of options have no part; trait_option tells these two kinds apart.
 static const Part parts[TRAIT_COUNT] = {ALGORITHM_TRAITS(TRAIT_PART)};
 #define TRAIT_OPTION(trait, option) [TRAIT_##trait] = option,
 static const char *const trait_options[TRAIT_COUNT] = {OPTION_TRAITS(TRAIT_OPTION)};

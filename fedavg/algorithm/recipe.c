@@ -79,7 +79,6 @@ static int part_named(const char *word) {
     return -1;
 }
 
-// Whether two parts have the same name, so that a text may mean a rule of either.
 static bool share_name(Part a, Part b) {
     return strcmp(part_names[a], part_names[b]) == 0;
 }
@@ -119,7 +118,6 @@ static Status refuse_name(const RuleWords *of, Error *err) {
     return rule_text_sketch(of, of->words[0], err);
 }
 
-// The state of a parser: the recipe, and the parts that the text has named so far.
 typedef struct Reader {
     Recipe *recipe;
     bool named[PART_COUNT];
@@ -189,7 +187,6 @@ static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const RuleWords 
     return STATUS_OK;
 }
 
-// Reads a part that does not begin with the name of a part: the first one may be an entry of the zoo.
 static Status read_name(Reader *reader, const RuleWords *of, Error *err) {
     for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
         if (strcmp(of->words[0], zoo_algorithms[i].name) == 0) return read_zoo(reader, &zoo_algorithms[i], of, err);

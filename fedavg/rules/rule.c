@@ -17,7 +17,6 @@ void rule_text_add(char *text, size_t bytes, const char *format, ...) {
     va_end(arguments);
 }
 
-// A choice shows its words; a number shows its preset, or the option or number from which it is derived.
 void rule_form(char *text, size_t bytes, const RuleText *rule) {
     *text = '\0';
     rule_text_add(text, bytes, "%s", rule->name);
@@ -63,7 +62,6 @@ Status rule_text_split(RuleWords *of, const char *from, size_t length, Error *er
     return rule_text_sketch(of, NULL, err);
 }
 
-// The value of a choice is the index of its word, so that rules compare numbers and not texts.
 static bool read_word(double *value, const RuleNumber *number, const char *text) {
     for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
         if (strcmp(number->words[w], text) == 0) {

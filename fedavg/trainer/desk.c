@@ -12,7 +12,6 @@
 // A cache line, and what the widest vector loads want: no two parts share a line that both processes write.
 enum { DESK_ALIGNMENT = 64 };
 
-// Samples of the larger split.
 static uint32_t most_samples(const Dataset *data) {
     return data->train.count > data->test.count ? data->train.count : data->test.count;
 }

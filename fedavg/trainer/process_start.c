@@ -64,7 +64,6 @@ static Status find_program(const char *program, const TrainerPlan *plan, Error *
                 program);
 }
 
-// The words of the guard's command line before the program's own.
 enum { GUARD_WORDS = 5, NUMBER_BYTES = 16 };
 
 // The guard is this program's own file, executed and not forked: a fork would share the worker's memory with a process

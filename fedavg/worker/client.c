@@ -175,7 +175,6 @@ static Batch drawn_batch(LocalModel *model, const uint32_t *indices, uint32_t co
     return batch_of(model, model->order, drawn);
 }
 
-// A client's training, and what its rule adds to every step (rules/local/local_rule.h).
 typedef struct Turn {
     LocalTurn rule;
     LocalVectors at; // the client's

@@ -5,7 +5,6 @@
 #include "fedavg/rules/privacy/sample_privacy.h"
 #include "fedavg/worker/stepper.h"
 
-// Sample number `place` of the batch as a batch of its own, as the client sees it.
 static Batch sample_of(LocalModel *model, const Batch *batch, uint32_t place) {
     Batch one = *batch;
     one.indices += place;

@@ -34,7 +34,6 @@ static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *
     return model->order + (indices - model->memory->partition.indices);
 }
 
-// All shards of a global batch share one order, the first shard's, which every worker makes for itself.
 static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
     const RunConfig *config = self->memory->config;
     const bool global = config->training.global_batch;

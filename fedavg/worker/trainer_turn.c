@@ -71,7 +71,6 @@ static void swap_with_desk(LocalModel *model) {
     }
 }
 
-// The tensors that rest in the turn that begins, as it begins.
 static void begin_rest(LocalModel *model) {
     const size_t first = model->net.still_first, count = model->net.still_end - first;
     if (count > 0) memcpy(model->rests + first, model->trainer->desk.weights + first, count * sizeof(float));

@@ -113,7 +113,6 @@ static Status find_last_modules(uint64_t *first, const TensorList *list, double 
                 modules);
 }
 
-// Appends a run; adjacent runs are joined.
 static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
     PersonalRun *last = &plan->runs[plan->run_count];
     if (plan->run_count > 0 && last[-1].end == first)

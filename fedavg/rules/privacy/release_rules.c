@@ -33,7 +33,6 @@ const RuleText release_rules[RELEASE_RULE_COUNT] = {
            .derived = "the rounds in which each client takes part at most once"}}},
 };
 
-// Refuses noise and epsilon if both are given, since one follows from the other. NAN: not given.
 static Status check_both(double noise, double epsilon, const char *which, Error *err) {
     if (isnan(noise) || isnan(epsilon)) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: one of noise and epsilon follows from the other; leave one of the two out",

@@ -36,7 +36,6 @@ typedef struct Spender {
     uint32_t samples;
 } Spender;
 
-// Fewer samples first; of equal ones, more steps first.
 static int compare(const void *left, const void *right) {
     const Spender *a = left, *b = right;
     if (a->samples != b->samples) return a->samples < b->samples ? -1 : 1;
