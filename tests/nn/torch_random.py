@@ -16,7 +16,7 @@ import torch_parity as parity
 import torch
 from torch import nn
 
-STEPS, TOLERANCE, NETS, SEED = 20, 1e-4, 200, 15
+STEPS, TOLERANCE, NETS, SEED = 20, 1e-4, 150, 17
 MOVED, TRIES = 2e-6, 64 # of a search for ties: as far as a convolution through points rounds, relative
 
 
@@ -30,7 +30,7 @@ class Draw:
         if self.random.random() < 0.3:
             self.random.choice([self.lstm, self.attention])()
         for _ in range(self.random.randint(1, 5)):
-            self.random.choices([self.single, self.residual, self.projection, self.join], [6, 1, 1, 1])[0]()
+            self.random.choices([self.single, self.residual, self.projection, self.join, self.excitation], [6, 1, 1, 1, 1])[0]()
         if self.random.random() < 0.3:
             self.put("globalpool", (self.shape[0], 1, 1))
         self.put(f"linear {self.classes}", (self.classes, 1, 1))
@@ -100,7 +100,7 @@ class Draw:
         if self.shape[0] > 1 or self.shape[1] * self.shape[2] == 1:
             return
         units, last = self.random.randint(1, 12), self.random.random() < 0.5
-        self.put(f"lstm {units}{' last' if last else ''}", (units, 1, 1) if last else (1, self.shape[1], units))
+        self.put(f"{self.random.choice(['lstm', 'gru'])} {units}{' last' if last else ''}", (units, 1, 1) if last else (1, self.shape[1], units))
 
     def attention(self):
         """Of one channel, too."""
@@ -117,9 +117,19 @@ class Draw:
     def function(self):
         self.put(self.random.choice(parity.FUNCTION_TEXTS), self.shape)
 
+    def arrangement(self):
+        """The same values in another order, or a part of them."""
+        channels, rows, columns = self.shape
+        parts = self.random.choice([g for g in range(1, channels + 1) if channels % g == 0])
+        layers = [("transpose", (1, columns, rows) if channels == 1 else (1, rows * columns, channels)), (f"shuffle {parts}", self.shape),
+                  (f"chunk {self.random.randint(1, parts)} {parts}", (channels // parts, rows, columns))]
+        if channels == 1:
+            layers += [(word, (columns, 1, 1)) for word in ("mean", "last")]
+        self.put(*self.random.choice(layers))
+
     def single(self):
-        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.positions, self.function],
-                            [5, 2, 2, 1, 3, 3, 2, 4])[0]()
+        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.positions, self.function,
+                             self.arrangement], [5, 2, 2, 1, 3, 3, 2, 4, 2])[0]()
 
     def same_shape(self):
         """Layers that leave the shape as it is."""
@@ -153,7 +163,14 @@ class Draw:
             return
         name, channels = self.name(), self.shape[0]
         self.same_shape()
-        self.put(f"concat {name}", (2 * channels, *self.shape[1:]))
+        self.put(*self.random.choice([(f"concat {name}", (2 * channels, *self.shape[1:])), (f"mul {name}", self.shape)]))
+
+    def excitation(self):
+        """Each channel times a factor that follows from all."""
+        if not self.layers:
+            return
+        name, shape = self.name(), self.shape
+        self.layers += ["globalpool", f"conv {shape[0]} 1", "sigmoid", f"mul {name}"]
 
 
 class Job:
