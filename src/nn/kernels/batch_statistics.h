@@ -2,11 +2,11 @@
 // statistics after a step.
 //
 // Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var). In
-// training each batch moves them a tenth of the way, the variance without bias (a batch of one value says nothing about
-// the variance and leaves it); no gradient, decay or rule of the local training changes them. They are sent with the
-// update and averaged as weights are; with `personal norms` (FedBN) they stay with the client. A frozen tensor does not
-// move. A variance that a server rule makes negative becomes zero, also in a test of weights from elsewhere. An update
-// of 2^20 or more is refused, also for a running variance: such data need a mean and a deviation.
+// training each batch moves them norm_momentum of the way, the variance without bias (a batch of one value says
+// nothing about the variance and leaves it); no gradient, decay or rule of the local training changes them. They are
+// sent with the update and averaged as weights are; with `personal norms` (FedBN) they stay with the client. A frozen
+// tensor does not move. A variance that a server rule makes negative becomes zero, also in a test of weights from
+// elsewhere. An update of 2^20 or more is refused, also for a running variance: such data need a mean and a deviation.
 #ifndef SOUNDER_NN_KERNELS_BATCH_STATISTICS_H
 #define SOUNDER_NN_KERNELS_BATCH_STATISTICS_H
 

@@ -2,7 +2,7 @@
 // has them: each sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their
 // channel or, as layer normalisation, of their own. If each row is normalised by itself, a row is a group of one
 // channel.
-//   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
+//   out = (in - mean) / sqrt(variance + norm_epsilon) * weight + bias
 // The backward pass of one sample and group of n values, with v = (in - mean) * scale the normalised value, g = weight
 // * d out, and means over the group:
 //   d in = scale * (g - mean of g - v * mean of (g * v))

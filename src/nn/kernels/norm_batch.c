@@ -1,7 +1,7 @@
 // Part of ops.h: batch normalisation (Ioffe and Szegedy, ICML 2015) as PyTorch has it: in training the values of a
 // channel in all samples of the batch get mean 0 and variance 1; tests use the running mean and variance instead. A
 // factor and a shift of the channel follow:
-//   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
+//   out = (in - mean) / sqrt(variance + norm_epsilon) * weight + bias
 // The batch is one chunk. Lanes after its last sample can hold any values, so every sum leaves them out.
 #include "ops.h"
 
