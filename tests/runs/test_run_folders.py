@@ -35,7 +35,7 @@ class RunFolders(RunCase):
         self.assertIn("--resume run", err)
 
     def test_a_new_run_refuses_a_folder_that_holds_any_of_its_names_and_deletes_nothing(self):
-        for name in ("metrics.jsonl", "model.safetensors", "checkpoints/round-000009.safetensors", "live/mine",
+        for name in ("metrics.jsonl", "model.safetensors", "schedule.csv", "checkpoints/round-000009.safetensors", "live/mine",
                      "tensorboard/mine"):
             with self.subTest(name):
                 folder = name.split("/")[0]

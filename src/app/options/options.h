@@ -221,8 +221,7 @@ Status options_choose_new(uint8_t *chosen, const Options *options, Error *err);
 void options_resolve_on_gpu(Options *options, bool side_by_side);
 
 // For --resume: `saved` is the config.yaml of the run, `given` the user's options now. Takes everything from saved
-// except options that may change without making another run (workers, device, gpu, models_per_launch, mps, rounds,
-// checkpoint_every, eval_every, on_worker_death, hang_seconds, quiet, log_level) and that the user gave. USAGE if
+// except options that the user gave and that may change without making another run (Option.may_change). USAGE if
 // another option was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
 

@@ -5,7 +5,7 @@
 // the clients. With a validation set rounds are tested on that, and it is the global model's figure there. If targets
 // are numbers, or a trainer counts no hits, there is no accuracy, and the figure is the loss.
 //
-//   RunFigure figure = run_figure_of(&options, dataset_has_targets(&data->items));  // run_target.h
+//   RunFigure figure = run_figure_of(&options, dataset_has_numbers(&data->items));  // run_target.h
 //   double value = round_test_value(&test, &figure);                  // round_test.h; NaN: it was not measured
 //   if (run_figure_is_better(&figure, value, best)) ...
 #ifndef SOUNDER_APP_OPTIONS_RUN_FIGURE_H

@@ -122,8 +122,9 @@ static bool remove_empty(const RunFolder *folder, const char *name) {
 // A run deletes nothing that another program has written, so none of its names may exist. trainer.log may: a failed try
 // leaves one, to which the next try appends.
 static Status check_names(const RunFolder *folder, Error *err) {
-    static const char *const names[] = {"metrics.jsonl",        MODEL_NAME, "cluster-0.safetensors", BEST_MODEL_NAME,
-                                        CLIENT_STATE_FILE_NAME, "live",     "tensorboard",           "checkpoints"};
+    static const char *const names[] = {
+        "metrics.jsonl",    MODEL_NAME, "cluster-0.safetensors", BEST_MODEL_NAME, CLIENT_STATE_FILE_NAME,
+        SCHEDULE_FILE_NAME, "live",     "tensorboard",           "checkpoints"};
     char word[SHELL_WORD_BYTES];
     if (run_folder_has(folder, CONFIG))
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",

@@ -5,6 +5,7 @@
 //   tensorboard/                its lines for TensorBoard
 //   checkpoints/                the last two checkpoints
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
+//   schedule.csv                which client trained when, with a buffered schedule (run_schedule.h)
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
 //   cluster-0.safetensors, ...  the models of all clusters (personal clusters), of which it is the largest one's
