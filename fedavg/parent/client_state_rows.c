@@ -107,26 +107,22 @@ static void give_up(ClientStateRows *states, uint32_t row, uint32_t round) {
         states->spare[states->spares++] = row;
 }
 
-// Copies the row of one client from its node to all others, any of which may train the client next.
-static Status receive(const ClientStateRows *states, const Job *job, uint32_t row, Nodes *nodes, size_t *counts,
-                      Error *err) {
-    const size_t bytes = states->memory->config->client_state.floats * sizeof(float);
-    float *values = client_state_row(&states->memory->client_state, row);
-    memset(counts, 0, nodes->size * sizeof *counts);
-    counts[job->node] = bytes;
-    TRY(nodes_gather(nodes, states->passing, values, counts, err));
-    if (job->node != nodes->rank) memcpy(values, states->passing, bytes);
-    return STATUS_OK;
-}
-
-// The number of a row may differ between nodes, since each chooses its rows itself; the values are equal.
+// Copies the row of each client from its node to all others, any of which may train the client next. The number of a
+// row may differ between nodes, since each chooses its rows itself.
 static Status share_rows(const ClientStateRows *states, Nodes *nodes, Error *err) {
-    const Queue *queue = states->memory->queue;
+    const RunMemory *memory = states->memory;
+    const size_t bytes = memory->config->client_state.floats * sizeof(float);
     size_t *counts = calloc(nodes->size, sizeof *counts);
     Status status = counts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
-    for (uint32_t place = 0; place < queue->count && status == STATUS_OK; place++)
-        if (queue->jobs[place].state == JOB_DONE)
-            status = receive(states, &queue->jobs[place], states->staged[place], nodes, counts, err);
+    for (uint32_t place = 0; place < memory->queue->count && status == STATUS_OK; place++) {
+        const Job *job = &memory->queue->jobs[place];
+        if (job->state != JOB_DONE) continue;
+        float *values = client_state_row(&memory->client_state, states->staged[place]);
+        counts[job->node] = bytes;
+        status = nodes_gather(nodes, states->passing, values, counts, err);
+        counts[job->node] = 0;
+        if (status == STATUS_OK && job->node != nodes->rank) memcpy(values, states->passing, bytes);
+    }
     free(counts);
     return status;
 }
