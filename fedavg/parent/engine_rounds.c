@@ -1,7 +1,6 @@
 // Part of engine.h: fedavg. The clients of a round train on their own, and the new model is the mean of the updates
 // that they send.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -64,27 +63,25 @@ static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, 
 // Finds what the sum of the updates is divided by and multiplied with. Three cases differ. Usually the divisor is the
 // share that arrived, so that refused clients leave no gap. A release that hides its clients divides by a constant: a
 // divisor that depends on who takes part would itself tell something. A rule with a factor of its own computes it from
-// the lengths, and knows by the NaN which clients were refused.
-static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
+// the lengths, and knows by the NaN which clients were refused. Returns how many clients arrived.
+static uint32_t find_mean(Mean *mean, const Rounds *rounds) {
     const RunConfig *config = rounds->memory->config;
     const CombineRule *rule = rounds->memory->algorithm.combine;
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.factor = rounds->cohort.shares.factor};
-    *clients = find_arrived(mean, rounds);
+    const uint32_t clients = find_arrived(mean, rounds);
     if (config->release.hides) { // who is missing leaves a gap that nobody fills
         mean->arrived = 1;
         mean->noise = config->release.updates_noise * rounds->memory->control->clip / config->release.cohort;
     }
-    if (!rule->factor) return STATUS_OK;
-    double *squared_lengths = malloc((queue->count + 1) * sizeof *squared_lengths);
-    if (!squared_lengths) return fail(err, STATUS_OS, "no memory for the updates of %u clients", queue->count);
+    if (!rule->factor) return clients;
+    double *squared_lengths = rounds->cohort.losses; // which are the members' by now
     for (uint32_t i = 0; i < queue->count; i++)
         squared_lengths[i] = queue->jobs[i].state == JOB_DONE ? queue->jobs[i].squared_length : NAN;
     mean->arrived = 1; // the rule's factor knows who has been refused
     mean->factor = rule->factor(rounds->cohort.members, squared_lengths, queue->count, round_lr(rounds),
                                 config->recipe.combine.number);
-    free(squared_lengths);
-    return STATUS_OK;
+    return clients;
 }
 
 // A worker whose jobs were all refused has not cleared its slot, and one that handed in only late updates has written
@@ -138,12 +135,11 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         stand_still(rounds, round);
         return STATUS_OK;
     }
-    uint32_t clients;
     const RunConfig *config = rounds->memory->config;
     Mean mean;
     TRY(crafting_rows(&rounds->crafting, err));
     cohort_count_steps(&rounds->cohort, rounds->memory->queue);
-    TRY(find_mean(&mean, &clients, rounds, err));
+    const uint32_t clients = find_mean(&mean, rounds);
     const Masking masking = run_memory_masking(rounds->memory, round);
     if (!masks_suffice(&masking, clients, config->recipe.code.number[0]) && masking.count > 0) {
         log_warning(
