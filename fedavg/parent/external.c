@@ -17,16 +17,13 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
     *external = (External){.host = host};
     if (!config || !config->aggregator.command[0]) return STATUS_OK;
     external->block = own(&external->owned, (size_t)config->cohort * EXTERNAL_BLOCK, sizeof *external->block);
-    if (external->owned.lacks_memory) {
-        owned_free(&external->owned);
-        return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
-    }
     const int output = host ? trainer_output_fd(&host->output, OUTPUT_OF_AGGREGATOR) : -1;
-    const Status status = aggregator_open(&external->aggregator, combine->memory, output, wait, err);
+    const Status status = external->owned.lacks_memory
+                              ? fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort)
+                              : aggregator_open(&external->aggregator, combine->memory, output, wait, err);
+    if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);
     if (status != STATUS_OK) {
-        if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);
-        owned_free(&external->owned);
-        *external = (External){0};
+        external_close(external);
         return status;
     }
     external->combine = combine;

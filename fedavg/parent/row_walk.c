@@ -121,18 +121,14 @@ Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const flo
 Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) {
     const uint32_t size = walk->nodes->size, rank = walk->nodes->rank;
     if (size == 1) return STATUS_OK;
-    Owned owned = {0};
-    size_t *counts = own(&owned, size, sizeof *counts);
-    void *mine = own(&owned, ROW_SECTIONS, bytes);
-    Status status =
-        !owned.lacks_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for the products of %u nodes", size);
-    for (uint32_t node = 0; node < size && counts; node++)
+    size_t *counts = walk->sent_bytes;
+    for (uint32_t node = 0; node < size; node++)
         counts[node] = (size_t)(ROW_SECTIONS * (node + 1) / size - ROW_SECTIONS * node / size) * bytes;
-    if (status == STATUS_OK) {
-        memcpy(mine, (const char *)sections + (size_t)(ROW_SECTIONS * rank / size) * bytes, counts[rank]);
-        status = nodes_gather(walk->nodes, sections, mine, counts, err);
-    }
-    owned_free(&owned);
+    char *mine = malloc(counts[rank] + 1);
+    if (!mine) return fail(err, STATUS_OS, "no memory for the products of %u nodes", size);
+    memcpy(mine, (const char *)sections + (size_t)(ROW_SECTIONS * rank / size) * bytes, counts[rank]);
+    const Status status = nodes_gather(walk->nodes, sections, mine, counts, err);
+    free(mine);
     return status;
 }
 
