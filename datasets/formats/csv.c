@@ -137,6 +137,13 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 
+// Reads the tables, and sets what the source says of them. The caller frees the tables, also on failure.
+static Status describe(Tables *tables, DatasetSource *source, Error *err) {
+    TRY(learn(tables, source, err));
+    memcpy(source->counts, tables->samples, sizeof source->counts);
+    return take_columns(source, &tables->columns, tables->paths[0], err);
+}
+
 static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     Tables tables = {0};
     CsvColumns roles;
@@ -151,9 +158,7 @@ static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, source->model, err);
     if (status == STATUS_OK) status = take_columns(source, &roles, tables.paths[0], err); // before all rows are read
     csv_columns_free(&roles);
-    if (status == STATUS_OK) status = learn(&tables, source, err);
-    if (status == STATUS_OK) status = take_columns(source, &tables.columns, tables.paths[0], err);
-    memcpy(source->counts, tables.samples, sizeof source->counts);
+    if (status == STATUS_OK) status = describe(&tables, source, err);
     free_tables(&tables);
     return status;
 }
@@ -240,15 +245,10 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     DatasetArrays samples[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
     TRY(find_paths(&tables, source->folder, err));
     TRY(open_tables(&tables, &source->settings, err));
-    Status status = learn(&tables, source, err);
+    DatasetSource again = *source;
+    Status status = describe(&tables, &again, err);
     const CsvColumns *columns = &tables.columns;
-    if (status == STATUS_OK &&
-        (columns->features != shape_size(block->shape) || (columns->client != CSV_NO_COLUMN) != (block->users > 0) ||
-         (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items) ||
-         (columns->label != CSV_NO_COLUMN &&
-          block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories)) ||
-         block->items.feature_bytes != csv_features_write(NULL, columns)))
-        status = dataset_changed(source->folder, err);
+    if (status == STATUS_OK && !dataset_is_as_found(&again, source)) status = dataset_changed(source->folder, err);
     if (status == STATUS_OK) csv_features_write(dataset_at(block, block->layout.features), columns);
     close_tables(&tables);
     if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);

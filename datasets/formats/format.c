@@ -49,6 +49,16 @@ Status dataset_path(char path[DATASET_PATH_BYTES], const char *folder, const cha
     return fail(err, STATUS_NOINPUT, "%.200s: a path of more than %d bytes", folder, DATASET_PATH_BYTES - 1);
 }
 
+bool dataset_is_as_found(const DatasetSource *again, const DatasetSource *source) {
+    DatasetItems items = again->items;
+    items.scales = source->items.scales; // by the settings, after find
+    return memcmp(again->counts, source->counts, sizeof again->counts) == 0 && again->users == source->users &&
+           shape_size(again->shape) == shape_size(source->read_shape) &&
+           memcmp(&items, &source->items, sizeof items) == 0;
+}
+
+_Static_assert(sizeof(DatasetItems) == 48, "items are compared as bytes");
+
 Status dataset_changed(const char *place, Error *err) {
     return fail(err, STATUS_DATA, "%s: changed while the data set was being read", place);
 }

@@ -78,6 +78,9 @@ bool dataset_has_ending(const char *name, const char *ending);
 // Writes the path of a file in a folder. Fails with NOINPUT if it is too long.
 Status dataset_path(char path[DATASET_PATH_BYTES], const char *folder, const char *name, Error *err);
 
+// Says whether `again`, which a form's reader has described a second time, is what `find` has described as source.
+bool dataset_is_as_found(const DatasetSource *again, const DatasetSource *source);
+
 // Returns DATA: the files of the place are no longer as `find` saw them.
 Status dataset_changed(const char *place, Error *err);
 

@@ -161,9 +161,7 @@ static Status idx_read_folder(DatasetBlock *block, const DatasetSource *source, 
     IdxFolder files;
     DatasetSource again = {.items = source->items};
     TRY(open_folder(&again, &files, source->folder, err));
-    if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 ||
-        memcmp(again.counts, source->counts, sizeof again.counts) != 0)
-        return dataset_changed(source->folder, err);
+    if (!dataset_is_as_found(&again, source)) return dataset_changed(source->folder, err);
     TRY(read_files(block, &files, err));
     return dataset_count_classes(block, source, files.path[IDX_TEST_LABELS], err);
 }

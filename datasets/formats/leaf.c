@@ -266,12 +266,12 @@ static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error 
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
                                    .label_bytes = leaf->has_targets ? sizeof(float) : sizeof(uint16_t),
                                    .owner_bytes = sizeof(uint32_t)};
-    if (leaf->is_text) return take_texts(source, leaf, place, err);
-    for (DatasetSetting setting = SETTING_TOKENS; setting <= SETTING_VOCABULARY; setting++)
+    if (leaf->is_text) TRY(take_texts(source, leaf, place, err));
+    for (DatasetSetting setting = SETTING_TOKENS; setting <= SETTING_VOCABULARY && !leaf->is_text; setting++)
         if (settings->given[setting])
             return fail(err, STATUS_USAGE, "%s: its samples are numbers, no texts; leave out %s", place,
                         settings_table.rows->keys[setting].name);
-    return STATUS_OK;
+    return dataset_take_shape(source, 1, 1, leaf->features, place, err);
 }
 
 static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
@@ -281,7 +281,6 @@ static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     TRY(each_file(place, parts[1], note_file, source, err));
     if (unpacked_cache_describe(source)) return STATUS_OK;
     Status status = learn(&leaf, source, place, err);
-    if (status == STATUS_OK) status = dataset_take_shape(source, 1, 1, leaf.features, place, err);
     if (status == STATUS_OK && leaf.texts.unknown > 0)
         log_warning("%s: %llu of its words or characters are not in the model's vocabulary; they enter as 0", place,
                     (unsigned long long)leaf.texts.unknown);
@@ -290,12 +289,11 @@ static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
 }
 
 // The vocabulary, which only all texts tell.
-static Status learn_texts(LeafTexts *texts, const DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status learn_texts(LeafTexts *texts, const DatasetSource *source, Error *err) {
     DatasetSource again = *source;
     Leaf leaf = {0};
     Status status = learn(&leaf, &again, source->folder, err);
-    const bool is_same = vocabulary_is_same(&again.items, &block->items) && leaf.features == shape_size(block->shape);
-    if (status == STATUS_OK && !is_same) status = dataset_changed(source->folder, err);
+    if (status == STATUS_OK && !dataset_is_as_found(&again, source)) status = dataset_changed(source->folder, err);
     *texts = leaf.texts;
     leaf.texts = (LeafTexts){0};
     free_leaf(&leaf);
@@ -309,7 +307,7 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
                  .is_text = block->items.vocabulary > 0,
                  .is_known = true,
                  .has_targets = dataset_has_targets(&block->items)};
-    Status status = leaf.is_text ? learn_texts(&leaf.texts, block, source, err) : STATUS_OK;
+    Status status = leaf.is_text ? learn_texts(&leaf.texts, source, err) : STATUS_OK;
     if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
     const bool is_whole =
         memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;

@@ -267,9 +267,7 @@ static Status text_read(DatasetBlock *block, const DatasetSource *source, Error 
     Texts texts;
     DatasetSource again = *source;
     TRY(open_texts(&texts, &again, source->folder, err));
-    const bool is_same = memcmp(again.counts, block->counts, sizeof again.counts) == 0 &&
-                         again.shape.columns == block->shape.columns && again.users == block->users &&
-                         vocabulary_is_same(&again.items, &block->items);
+    const bool is_same = dataset_is_as_found(&again, source);
     if (is_same) vocabulary_write(block, texts.tokens);
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS && is_same; split++)
         fill(dataset_arrays(block, split), &texts, split);

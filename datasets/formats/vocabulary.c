@@ -124,11 +124,6 @@ void vocabulary_note(DatasetItems *items, const char *tokens, bool are_classes) 
     }
 }
 
-bool vocabulary_is_same(const DatasetItems *a, const DatasetItems *b) {
-    return a->vocabulary == b->vocabulary && a->texts == b->texts && a->feature_bytes == b->feature_bytes &&
-           a->names_bytes == b->names_bytes;
-}
-
 void vocabulary_write(DatasetBlock *block, const char *tokens) {
     char class[CLASS_BYTES], *to = dataset_at(block, block->layout.features),
                              *classes = dataset_at(block, block->layout.names);

@@ -47,9 +47,6 @@ void vocabulary_free(Vocabulary *vocabulary);
 // tokens that follow.
 void vocabulary_note(DatasetItems *items, const char *tokens, bool are_classes);
 
-// Says whether the tokens of two data sets are equal, as far as their sizes tell.
-bool vocabulary_is_same(const DatasetItems *a, const DatasetItems *b);
-
 // Writes the tokens, and the names of the classes if there are any, as Dataset has them.
 void vocabulary_write(DatasetBlock *block, const char *tokens);
 
