@@ -42,7 +42,7 @@ const Command commands[] = {
      .description = "Compares two runs' records: names the first round after which their models differ, the first "
                     "client whose training does (on a GPU certainly with --inspect-updates, otherwise only if its loss "
                     "differs), the first tensor, and the options, data and machines that were different from the "
-                    "start. Exits with 0 if all common rounds are the same, with 1 if not.",
+                    "start. Exits with 0 if all common rounds are the same, with 1 if not, with 66 if there are none.",
      .run = command_diff},
     {.name = "partition",
      .also = "split",
