@@ -110,6 +110,14 @@ class Runs(Look):
             self.assertAlmostEqual(row["accuracy_percent"], statistics.mean(finals))
             self.assertAlmostEqual(row["accuracy_percent_std"], statistics.stdev(finals))
 
+    def test_runs_that_differ_in_their_rounds_have_one_column_of_them(self):
+        for rounds in (2, 3):
+            self.write_run(f"runs/{rounds}", rounds * [0.5], rounds=rounds)
+        self.assertEqual([row["rounds"] for row in json.loads(self.sounder("runs", "--format", "json"))], [2, 3])
+        for show in ([], ["--show", "rounds,test_loss"]):
+            rows = json.loads(self.sounder("runs", "--by", "rounds", "--format", "json", *show))
+            self.assertEqual([(row["rounds"], row["runs"]) for row in rows], [(2, 1), (3, 1)])
+
     def test_a_run_that_is_named_twice_counts_once(self):
         self.write_run("runs/a", [0.5])
         self.write_run("runs/b", [0.75], seed=2)

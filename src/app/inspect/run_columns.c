@@ -180,8 +180,11 @@ static RunColumn *add(RunColumns *columns, Table *table, const char *title, cons
     return column;
 }
 
+// Keys are unique: with --by rounds, the rounds are there.
 static void add_figure(RunColumns *columns, Table *table, int figure) {
     const Figure *of = &figures[figure];
+    for (size_t i = 0; i < table->column_count; i++)
+        if (strcmp(table->columns[i].key, of->key) == 0) return;
     RunColumn *column = add(columns, table, of->title, of->key, of->decimals);
     column->figure = figure;
     if (!table->no_memory) table->columns[column->at].steady = of->steady;
@@ -282,8 +285,9 @@ static bool is_best_metric(const PastRuns *runs, const char *key) {
 
 static Status add_named(RunColumns *columns, Table *table, const PastRuns *runs, const char *show, Error *err) {
     char names[OPTION_TEXT_BYTES], *rest;
+    bool is_named = false;
     snprintf(names, sizeof names, "%s", show);
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), is_named = true) {
         const int figure = figure_named(name);
         if (columns->count == RUN_COLUMNS_MOST || strlen(name) >= COLUMN_NAME_BYTES)
             return fail(err, STATUS_USAGE, "--show: at most %d names of up to %d letters", RUN_COLUMNS_MOST,
@@ -298,7 +302,7 @@ static Status add_named(RunColumns *columns, Table *table, const PastRuns *runs,
         else
             TRY(add_key(columns, table, runs, name, err));
     }
-    return columns->count > 0 ? STATUS_OK : fail(err, STATUS_USAGE, "--show: needs a name, such as test_macro_f1");
+    return is_named ? STATUS_OK : fail(err, STATUS_USAGE, "--show: needs a name, such as test_macro_f1");
 }
 
 Status run_columns_add(RunColumns *columns, Table *table, const PastRuns *runs, const char *show, Error *err) {

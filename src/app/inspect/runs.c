@@ -19,9 +19,11 @@
 Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Error *err) {
     ByOptions shown = {0};
     RunColumns columns;
-    for (int i = 0; i < option_count; i++)
-        if (!option_table[i].unsaved && past_runs_differ(runs->all, runs->count, &option_table[i]))
-            by_options_add(&shown, &option_table[i]);
+    for (int i = 0; i < option_count; i++) { // the figure of that name tells of --rounds, too
+        const Option *option = &option_table[i];
+        if (option != option_find("rounds") && !option->unsaved && past_runs_differ(runs->all, runs->count, option))
+            by_options_add(&shown, option);
+    }
     const size_t path = table_add_column(table, "run", "run", -1),
                  state = table_add_column(table, "state", "state", -1);
     by_options_add_columns(&shown, table);
