@@ -28,9 +28,14 @@ static Status learn_weights(Cohort *cohort, Error *err) {
     const RunMemory *memory = cohort->memory;
     double *notes = memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
     if (!weights) return fail(err, STATUS_OS, "no memory for the weights of %u clients", cohort->jobs);
+    double left = 0; // by clients that a drift has left without samples
+    for (uint32_t i = cohort->jobs; i < cohort->count; i++) {
+        left += notes[cohort->members[i].client];
+        notes[cohort->members[i].client] = 0;
+    }
     for (uint32_t place = 0; place < cohort->jobs; place++) {
         Member *member = &cohort->members[place];
-        weights[place] = cohort->round == 1 ? 1.0 / cohort->jobs : notes[member->client];
+        weights[place] = cohort->round == 1 ? 1.0 / cohort->jobs : notes[member->client] + left / cohort->jobs;
         member->share = weights[place];
     }
     memory->algorithm.combine->learn(weights, cohort->losses, cohort->jobs, memory->config->recipe.combine.number,

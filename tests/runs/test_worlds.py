@@ -325,6 +325,14 @@ class World(WorldCase):
         self.assertEqual({entry["simulated_seconds"] for entry in rounds if entry["clients_drawn"] == 0}, {0})
         self.assertLess(rounds[-1]["simulated_seconds_total"], 8)
 
+    @unittest.skipIf(ON_CARD, "server rounds-mean is for the CPU alone")
+    def test_learned_weights_of_clients_without_samples_go_to_the_others(self):
+        self.run_world("run", "--data", "synthetic:1x8x8:120:60", "--clients", "24", "--partition", "dirichlet form=plain minimum=0", "--alpha", "0.05", "--drift", "classes round=2 period=1",
+                       "--algorithm", "afl", "--rounds", "4")
+        for members in self.cohorts("run").values():
+            self.assertLess(len(members), 24)
+            self.assertAlmostEqual(sum(entry["share"] for entry in members.values()), 1, 6)
+
     def test_a_file_that_does_not_fit_is_refused_with_its_line(self):
         for text, sentence in (("0 1 2\n1 x 2\n", ":2: not a number from 0 on"), ("0 1\n", ":1: fewer than three numbers"),
                                ("0 1 2 3 4 5\n", ":1: more than five numbers"), ("0 1 2 3\n1 1 2\n", ":2: not as many numbers as the lines before"),
