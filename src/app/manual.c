@@ -36,7 +36,8 @@ static void print_exit_codes(FILE *file) {
             if (statuses[after].code == statuses[i].code) fprintf(file, ";\n%s", statuses[after].when);
         fputc('\n', file);
     }
-    fputs(".TP\n\\fB128+n\\fR\nsignal n (INT, TERM, HUP, USR1 or USR2) asked the run to end; the round was finished "
+    fputs(".TP\n\\fB1\\fR\n\\fBsounder diff\\fR has found a difference, or \\fBsounder doctor\\fR a fault\n"
+          ".TP\n\\fB128+n\\fR\nsignal n (INT, TERM, HUP, USR1 or USR2) asked the run to end; the round was finished "
           "and a checkpoint written\n",
           file);
 }
@@ -151,16 +152,19 @@ void manual_print(FILE *file) {
           file);
     options_print_man(file);
     print_options(file);
-    fputs(".SH FILES\n"
-          ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
-          ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
-          ".TP\n\\fIOUT\\fR/tensorboard/\nthe same data for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
-          ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
-          ".TP\n\\fIOUT\\fR/best.safetensors\nthe best model of all tests, by the figure that the run is about\n"
-          ".TP\n\\fIOUT\\fR/checkpoints/\nstates from which \\fB\\-\\-resume\\fR continues\n"
-          ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe current weights, during the run\n"
-          ".SH ENVIRONMENT\n",
-          file);
+    fputs(
+        ".SH FILES\n"
+        ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
+        ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
+        ".TP\n\\fIOUT\\fR/tensorboard/\nthe same data for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
+        ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
+        ".TP\n\\fIOUT\\fR/best.safetensors\nthe best model of all tests, by the figure that the run is about\n"
+        ".TP\n\\fIOUT\\fR/checkpoints/\nstates from which \\fB\\-\\-resume\\fR continues\n"
+        ".TP\n\\fIOUT\\fR/schedule.csv\nwith a buffered schedule, which client trained when\n"
+        ".TP\n\\fIOUT\\fR/trainer.log\nwhat the programs of \\fB\\-\\-trainer\\fR and \\fB\\-\\-aggregator\\fR print\n"
+        ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe current weights, during the run\n"
+        ".SH ENVIRONMENT\n",
+        file);
     print_environment(file);
     fputs(".SH EXIT STATUS\n", file);
     print_exit_codes(file);
