@@ -132,10 +132,12 @@ class Runs(Look):
         self.assertRegex(self.sounder("runs", "--by", "model"), r"\nlenet  7       1  77\.18 ± 0\.00 .*  1\.5  ")
 
     def test_every_key_of_the_table_can_be_shown_and_a_figure_is_that_of_the_last_test(self):
-        rounds = [{"type": "round", "round": round, "test_metrics": {"f1.macro": value}, "test_macro_f1": value} for round, value in ((1, 0.75), (2, 0.5))]
+        more = {f"m{number}": 0.25 for number in range(8)}
+        rounds = [{"type": "round", "round": round, "test_metrics": {"f1.macro": value, **more}, "test_macro_f1": value} for round, value in ((1, 0.75), (2, 0.5))]
         self.write_record("run", [{"type": "start", "figure": "test_metrics.f1.macro"}, *rounds, {"type": "round", "round": 3, "test_macro_f1": None}])
         (row,) = json.loads(self.sounder("runs", "run", "--format", "json"))
         self.assertEqual((row["test_metrics.f1.macro"], row["best_test_metrics.f1.macro"]), (0.5, 0.75))
+        self.assertLessEqual({"test_metrics." + name for name in more}, set(row))
         for key in row.keys() - {"run", "state"}:
             self.assertEqual(json.loads(self.sounder("runs", "run", "--format", "json", "--show", key))[0][key], row[key])
         self.assertEqual(json.loads(self.sounder("runs", "run", "--format", "json", "--show", "test_macro_f1"))[0]["test_macro_f1"], 0.5)

@@ -146,7 +146,7 @@ static const Figure figures[] = {
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
-enum { FIGURES = sizeof figures / sizeof *figures, FIRST_RESULT = 2, MOST_METRICS = 6 };
+enum { FIGURES = sizeof figures / sizeof *figures, FIRST_RESULT = 2 };
 
 static int figure_named(const char *key) {
     for (int f = 0; f < FIGURES; f++)
@@ -220,7 +220,7 @@ static void add_both(RunColumns *columns, Table *table, const char *name, int *l
 static void add_metrics(RunColumns *columns, Table *table, const PastRuns *runs) {
     const char *name;
     json_t *value;
-    int left = MOST_METRICS;
+    int left = METRICS_MOST;
     for (size_t i = 0; i < runs->count; i++)
         if (runs->all[i].figure.kind == FIGURE_METRIC) add_both(columns, table, runs->all[i].figure.metric, &left);
     for (size_t i = 0; i < runs->count; i++)
@@ -312,7 +312,7 @@ Status run_columns_add(RunColumns *columns, Table *table, const PastRuns *runs, 
         if (f == FIRST_RESULT) add_metrics(columns, table, runs);
         if (is_shown(runs, f)) add_figure(columns, table, f);
     }
-    static_assert(FIGURES + 2 * MOST_METRICS <= RUN_COLUMNS_MOST, "all columns have a place");
+    static_assert(FIGURES + 2 * METRICS_MOST <= RUN_COLUMNS_MOST, "all columns have a place");
     return STATUS_OK;
 }
 

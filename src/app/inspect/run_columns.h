@@ -8,7 +8,7 @@
 #include "app/inspect/past_run.h"
 #include "app/inspect/table.h"
 
-enum { RUN_COLUMNS_MOST = 64 };
+enum { RUN_COLUMNS_MOST = 128 };
 
 typedef struct RunColumn {
     int figure;                   // number in the table of figures; -1: a key of the record, or a metric's best value
