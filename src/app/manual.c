@@ -49,7 +49,7 @@ static void print_environment(FILE *file) {
         {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best available"},
         {"SOUNDER_BLAS",
          "off: wide linear layers are multiplied without OpenBLAS, more slowly and to other bits; on is the default"},
-        {"OPENBLAS_CORETYPE", "kernels of OpenBLAS, instead of those of the instruction set"},
+        {"OPENBLAS_CORETYPE", "kernels that OpenBLAS takes, whatever the instruction set is"},
         {"SOUNDER_CHART_JS",
          "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
         {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
