@@ -314,20 +314,24 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 // nothing; one that is late has sent in vain. Masks cost every client one message per other member, because pairs of
 // clients agree on them.
 static void count_absences(Cohort *cohort) {
-    uint64_t starting = 0, handing_in = 0, neighbours_bytes = 0;
+    const RunConfig *config = cohort->memory->config;
+    uint64_t starting = 0, handing_in = 0, masks_bytes = 0;
     cohort->dropped_out = cohort->straggling = cohort->late = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
         const Member *member = &cohort->members[i];
         starting += member->fate != MEMBER_HAS_NO_SAMPLES;
-        handing_in += member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
+        handing_in += world_hands_in(member);
         cohort->dropped_out += member->fate == MEMBER_DROPS_OUT;
         cohort->straggling += member->straggles;
         cohort->late += member->fate == MEMBER_IS_LATE;
     }
     if (cohort->memory->algorithm.traits.has[TRAIT_MASKS] && starting > 0)
-        neighbours_bytes = (starting - 1) * MASK_NEIGHBOUR_BYTES;
-    cohort->up_bytes += handing_in * (cohort->each.up + neighbours_bytes);
-    if (!asks_candidates(cohort->memory->config)) cohort->down_bytes += cohort->count * cohort->each.down;
+        masks_bytes = (starting - 1) * MASK_NEIGHBOUR_BYTES;
+    for (uint32_t i = 0; i < cohort->count && masks_bytes > 0; i++)
+        if (world_hands_in(&cohort->members[i]))
+            cohort->link_joules += world_link_joules(&cohort->members[i], &config->world, 0, masks_bytes);
+    cohort->up_bytes += handing_in * (cohort->each.up + masks_bytes);
+    if (!asks_candidates(config)) cohort->down_bytes += cohort->count * cohort->each.down;
 }
 
 // Until here every member counts with the size that the code has by definition; the jobs know the bytes that were

@@ -94,7 +94,7 @@ class Joules(Costs):
         self.assertEqual(len(trained), drawn)
         self.assertAlmostEqual(self.rounds("run")[-1]["training_joules_total"], sum((2 + k % 2) * 1e-6 * 1000 * (1 + k % 3) * 20 for k in trained))
 
-    def test_links_cost_joules_for_candidates_that_are_not_chosen_and_for_losses(self):
+    def test_links_cost_joules_for_candidates_losses_and_masks_too(self):
         link = lambda k, sent: 1.5 * sent / 10 ** (4 + k % 3)
         for run, options in (("chosen", ["--sampling", "power-of-choice candidates=20"]), ("weighed", ["--algorithm", "qfedavg"])):
             self.said("train", *SMALL, "--client-time", "file:clients", *options, "--rounds", 2, "--out", run)
@@ -102,6 +102,10 @@ class Joules(Costs):
                 trained = [line["client"] for line in self.metrics(run) if line["type"] == "client" and line["round"] == number]
                 asked = range(20) if run == "chosen" else trained
                 self.assertAlmostEqual(links, sum(link(k, 2600 + 16) for k in asked) + sum(link(k, 2600 + 16) for k in trained))
+        self.said("train", *SMALL, "--client-time", "file:clients", "--algorithm", "secagg", "--rounds", 1, "--out", "masked")
+        trained = [line["client"] for line in self.metrics("masked") if line["type"] == "client"]
+        sent = self.rounds("masked")[0]["up_bytes"] / len(trained)  # with a message to each neighbour, for its masks
+        self.assertAlmostEqual(self.energy("masked")[0][1], sum(link(k, 2600 + sent) for k in trained))
 
     def test_tables_and_figures_have_joules_and_their_cost_to_the_target(self):
         self.said("sweep", *SMALL, "--client-time", "file:clients", "--rounds", 3, "--target", "accuracy=0.01", "--seed", "1..2", "--out", "s")

@@ -95,6 +95,10 @@ uint64_t world_duration(const Member *member, const World *world, uint32_t local
     return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));
 }
 
+bool world_hands_in(const Member *member) {
+    return member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
+}
+
 double world_link_joules(const Member *member, const World *world, uint64_t down_bytes, uint64_t up_bytes) {
     return member->link_watts * (transfer_seconds(down_bytes + up_bytes, member->bytes_per_second) +
                                  transfer_seconds(down_bytes, world->down_bytes_per_second) +
@@ -103,7 +107,7 @@ double world_link_joules(const Member *member, const World *world, uint64_t down
 
 void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
                   uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round) {
-    const bool hands_in = member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
+    const bool hands_in = world_hands_in(member);
     if (hands_in || member->fate == MEMBER_IS_DROPPED)
         *training += member->watts * training_seconds(member, world, local_epochs, seed, round);
     *links += world_link_joules(member, world, down_bytes, hands_in ? up_bytes : 0);

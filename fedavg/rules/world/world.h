@@ -125,6 +125,9 @@ uint32_t world_cohort(const World *world, uint32_t most, uint32_t round);
 void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,
                     uint32_t round);
 
+// Whether the member sends its update, be it too late.
+bool world_hands_in(const Member *member);
+
 // Microseconds from the start of the round until the member hands in. Uses the C library's exp and log; between
 // machines where these differ, results may differ by one microsecond.
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
