@@ -175,7 +175,6 @@ static void add_all(StateTable *table, const RunMemory *memory) {
     add_energy(table, memory);
 }
 
-// Two passes over one list: the first counts the rows, the second fills them in.
 Status state_open(StateTable *table, const RunMemory *memory, Error *err) {
     *table = (StateTable){0};
     add_all(table, memory);

@@ -311,8 +311,7 @@ static size_t sum_of(const size_t *counts, uint32_t nodes) {
     return sum;
 }
 
-// Gathers one piece of each node after the other: the pieces arrive side by side and are then copied to their places.
-// pieces (nodes) and arrived are the caller's.
+// The pieces arrive side by side and are then copied to their places. pieces (nodes) and arrived are the caller's.
 static Status gather_pieces(Nodes *nodes, char *all, const char *mine, const size_t *counts, size_t *pieces,
                             char *arrived, size_t most, Error *err) {
     for (size_t done = 0;; done += most) {

@@ -90,14 +90,12 @@ Status client_state_rows_stage(ClientStateRows *states, uint32_t count, Error *e
     return STATUS_OK;
 }
 
-// A row is needed by a checkpoint if it was in force then: born at or before its round, and replaced after it.
 static bool is_needed(const ClientStateRows *states, uint32_t row) {
     for (int last = 0; last < 2; last++)
         if (states->born[row] <= states->saved[last] && states->saved[last] < states->gone[row]) return true;
     return false;
 }
 
-// A row that a checkpoint needs is retired and looked at again with the next checkpoint; another row is spare at once.
 static void give_up(ClientStateRows *states, uint32_t row, uint32_t round) {
     if (row == NO_CLIENT_STATE) return;
     states->gone[row] = round;
@@ -155,8 +153,7 @@ void client_state_rows_drop(ClientStateRows *states) {
         states->spare[states->spares++] = states->staged[place];
 }
 
-// A new checkpoint is on disk, so that the oldest of three is no longer resumed from: rows that only it needed are
-// free.
+// The oldest of three checkpoints is no longer resumed from: rows that only it needed are free.
 void client_state_rows_saved(ClientStateRows *states, uint32_t round) {
     if (!keeps(states) || states->saved[1] == round) return;
     states->saved[0] = states->saved[1];

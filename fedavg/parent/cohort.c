@@ -9,12 +9,9 @@
 #include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/walk.h"
 
-// All of a round's chance is decided before any client trains: the draw, absences, stragglers, durations and arrivals.
-// That is possible because none of it depends on weights, and it saves the training of clients whose updates would be
-// thrown away. Only draws and weights by the model's loss need a phase of the workers in between.
-//
-// Every node computes the cohort for itself from seed and round. Numbers that pass through exp, log or pow are taken
-// from node 0, since C libraries differ in the last bit.
+// All of a round's chance but draws and weights by the model's loss is decided before any client trains: that saves the
+// training of clients whose updates would be thrown away. Every node computes the cohort for itself from seed and round.
+// Numbers that pass through exp, log or pow are taken from node 0, since C libraries differ in the last bit.
 
 // Bytes that travel between the server and one client, if they were two machines. They are counted by the algorithm's
 // definition, not by what this program copies, so that the figures compare with papers.

@@ -9,9 +9,8 @@
 #include "fedavg/rules/attack/crafted.h"
 #include "fedavg/rules/sum/aggregate.h"
 
-// The pipeline of a round: list the rows, compute their products if a rule wants distances, mix, choose, add. Mixing
-// and choosing work on shares and products alone, matrices of rows by rows; only the products and the final sum pass
-// over the weights, which are the long side. On several nodes each pass exchanges rows once (row_walk.h).
+// Mixing and choosing work on shares and products alone, matrices of rows by rows; only the products and the final sum
+// pass over the weights, which are the long side.
 
 // Life ----------------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ static void free_exchange(Rounds *rounds) {
     if (exchanges(rounds)) exchange_free(&rounds->exchange);
 }
 
-// Runs in the parent while its workers compute: messages move between two looks at the workers.
 static Status serve(Rounds *rounds, bool *busy, Error *err) {
     return exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
 }
@@ -42,9 +41,8 @@ static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error
 }
 
 // Repeats the round until every shard has its job done. A round of lockstep cannot be repaired in part: after a death
-// the gradients of some steps were applied and those of others not, and the members' slices have changed. Tallies are
-// cleared, so that the report measures the attempt that counts. With respawn the dead worker's successor is at the
-// barrier by then (phases.c) and is a member of the new attempt.
+// the gradients of some steps were applied and those of others not, and the members' slices have changed. With
+// respawn the dead worker's successor is at the barrier by then (phases.c) and is a member of the new attempt.
 static Status run(Rounds *rounds, uint32_t round, Error *err) {
     for (int attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
         int64_t unfinished;

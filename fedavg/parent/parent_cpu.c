@@ -45,9 +45,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
 }
 
-// Saves what workers may write, to be put back if the round fails. Weights that workers only read are untouched by a
-// round that fails. All workers wait at the barrier, so that plain copies suffice. The count of updates restarts here,
-// since no worker adds to it now.
+// All workers wait at the barrier, so that plain copies suffice.
 static Status cpu_begin(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
@@ -112,8 +110,7 @@ void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32
         release_add_noise(total, noise, config->seed, round, sent.runs, sent.run_count);
 }
 
-// This node's sums become one, node 0 adds the noise of the release, then the nodes' sums are added. Noise before that
-// sum means that no node ever sees the sum without it.
+// Noise joins before the nodes' sums are added: no node ever sees the sum without it.
 static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     CpuParent *self = parent->state;

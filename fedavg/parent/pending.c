@@ -89,8 +89,7 @@ static Status find_due(Pending *pending, uint32_t version, Nodes *nodes, Error *
     return STATUS_OK;
 }
 
-// Collects this round's step: updates that need not wait are counted, all others are stored; then those that are due
-// join. On nodes after the first nothing is due, since the sum over nodes would count it once per node.
+// On nodes after the first nothing is due, since the sum over nodes would count it once per node.
 Status pending_collect(Pending *pending, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
     RunMemory *memory = pending->memory;
     *pending = (Pending){.memory = memory, .due = pending->due};

@@ -39,8 +39,7 @@ static void post_masked(Rounds *rounds) {
 
 // Posts this node's part of the cohort. Jobs are dealt by place, and places are in order of falling size, so that every
 // node gets large and small ones. A job says all that distinguishes this client's training from others: any worker can
-// do it, and after a death another worker gets equal bits. Workers wait at the barrier, so that plain stores suffice;
-// the release of the barrier publishes them.
+// do it, and after a death another worker gets equal bits.
 static void post_clients(Rounds *rounds) {
     const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
