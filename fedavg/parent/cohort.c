@@ -10,7 +10,7 @@
 #include "fedavg/rules/world/walk.h"
 
 // All of a round's chance but draws and weights by the model's loss is decided before any client trains: that saves the
-// training of clients whose updates would be thrown away. Every node computes the cohort for itself from seed and round.
+// training of clients whose updates would be thrown away. Every node computes the cohort itself, from seed and round.
 // Numbers that pass through exp, log or pow are taken from node 0, since C libraries differ in the last bit.
 
 // Bytes that travel between the server and one client, if they were two machines. They are counted by the algorithm's
