@@ -425,6 +425,9 @@ class Zoo(RunCase):
         replay = ("--clock", "replay:" + self.path("run", "schedule.csv"))
         self.assertIn("has the updates of 3 rounds, the run is to have 9; lower --rounds", refused("asgd", *replay, "--rounds", "9", code=65))
         self.assertIn("raise --clients", refused("asgd", *replay, "--clients", "1", "--clients-per-round", "1", code=65))
+        with open(self.path("run", "schedule.csv")) as file, open(self.path("heavy.csv"), "w") as heavy:
+            heavy.write(file.read().replace("arrives,1,", "arrives,0.5,"))
+        self.assertIn("the weights of the updates of round 1 add up to 0.5, not to 1", refused("asgd", "--clock", "replay:" + self.path("heavy.csv"), code=65))
         with open(self.path("run", "schedule.csv"), "a") as file:
             file.write("3,0,0,x\n")
         self.assertIn("schedule.csv:5: not a line of a schedule.csv", refused("asgd", *replay, code=65))

@@ -1,6 +1,7 @@
 #include "run_schedule.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,17 +86,24 @@ static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32
     return STATUS_OK;
 }
 
-// Every version that the run makes needs updates.
+// The updates of each version that the run makes count 1 together.
 static Status check_versions(const Schedule *schedule, const char *path, Error *err) {
-    bool *made = calloc((size_t)schedule->versions + 1, sizeof *made);
-    if (!made) return fail(err, STATUS_OS, "no memory for %u versions", schedule->versions);
+    double *weights = calloc((size_t)schedule->versions + 1, sizeof *weights);
+    if (!weights) return fail(err, STATUS_OS, "no memory for %u versions", schedule->versions);
     uint32_t version = 0;
     for (uint32_t j = 0; j < schedule->count; j++)
-        if (schedule->jobs[j].applied < schedule->versions) made[schedule->jobs[j].applied] = true;
-    while (version < schedule->versions && made[version])
+        if (schedule->jobs[j].applied < schedule->versions)
+            weights[schedule->jobs[j].applied] += schedule->jobs[j].weight;
+    while (version < schedule->versions && fabs(weights[version] - 1) < 1e-6)
         version++;
-    free(made);
+    const double weight = weights[version];
+    free(weights);
     if (version == schedule->versions) return STATUS_OK;
+    if (weight > 0)
+        return fail(err, STATUS_DATA,
+                    "%.200s: the weights of the updates of round %u add up to %g, not to 1; give the file back as its "
+                    "run left it",
+                    path, version + 1, weight);
     return fail(err, STATUS_DATA, "%.200s: has the updates of %u rounds, the run is to have %u; lower --rounds", path,
                 version, schedule->versions);
 }
