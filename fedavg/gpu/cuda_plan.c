@@ -58,7 +58,7 @@ static GpuNeed need_of(const RunConfig *config, const Spec *spec, const Dataset 
     const uint64_t order = data->train.count > data->test.count ? data->train.count : data->test.count;
     need.data = block_bytes(gpu->data_bytes) + align(cuda_samples_bytes(config, 1)) + PARENT_NUMBERS_BYTES +
                 workers * (align(order * view_holders(&config->view) * sizeof(uint32_t)) +
-                           (config->balance_offset ? align((uint64_t)spec->classes * sizeof(float)) : 0) +
+                           (config->weighs_classes ? align((uint64_t)spec->classes * sizeof(float)) : 0) +
                            align(cuda_samples_bytes(config, models)) + align(config->clients * sizeof(uint32_t)) +
                            align(models * (uint64_t)MODEL_NUMBERS_BYTES));
     const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;

@@ -191,6 +191,21 @@ static void models_a_launch_follow_from_cohort_workers_and_memory(void **state) 
     assert_int_equal(models, (100 + launches - 1) / launches);
 }
 
+// Before the run's memory is laid out the option alone tells of them.
+static void weights_of_classes_are_planned(void **state) {
+    (void)state;
+    RunConfig config;
+    Spec spec;
+    Error err;
+    const Device device = {.name = "A card", .memory_bytes = (size_t)8 << 30, .free_bytes = (size_t)8 << 30};
+    check_ok(plan(&config, "linear 10", ENGINE_ROUNDS, 2, 9, 3, 8192, &err));
+    const uint64_t without = config.gpu.worker_bytes;
+    check_ok(spec_parse(&spec, "linear 10", data.shape, data.classes, &err));
+    config.weighs_classes = true;
+    check_ok(gpu_plan(&config, &device, &spec, &data, 9, 3, &err));
+    assert_int_equal(config.gpu.worker_bytes, without + 256); // ten floats
+}
+
 static void a_worker_waits_after_a_step_at_first_and_then_about_twice_a_second(void **state) {
     (void)state;
     assert_int_equal(cuda_pace_steps(0), 1);
@@ -249,6 +264,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples),
         cmocka_unit_test(nothing_is_stepped_behind_a_closed_fence),
         cmocka_unit_test(models_a_launch_follow_from_cohort_workers_and_memory),
+        cmocka_unit_test(weights_of_classes_are_planned),
         cmocka_unit_test(a_worker_waits_after_a_step_at_first_and_then_about_twice_a_second),
         cmocka_unit_test(what_a_run_shares_on_the_gpu_does_not_overlap),
         cmocka_unit_test(too_little_memory_is_refused_with_how_many_workers_would_fit),
