@@ -280,6 +280,12 @@ class Sweep(RunCase):
         told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
         self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
 
+    def test_a_run_of_defaults_alone_is_taken_up(self):
+        self.train(*BASE[:4], "--out", "s/run")
+        with open(self.path("s/run/config.yaml"), "w") as file:  # the default data would take a minute
+            file.write("seed: 1\n")
+        self.assertEqual(self.sweep("--dry-run", "--out", "s"), "sounder train --resume=s/run --rounds=3  # done\n")
+
     def test_runs_of_more_rounds_are_not_taken_for_these(self):
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
         told = self.sweep(*BASE, "--rounds", "1", "--lr", "0.1,0.2", "--out", "s", code=64)

@@ -124,7 +124,7 @@ static Status set_argument(Job *job, const char *name, const char *value, Error 
 static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
     char rounds[32];
     snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
-    if (!is_of(job->arguments[0], "resume")) {
+    if (!job->arguments || !is_of(job->arguments[0], "resume")) { // NULL: a sweep of one run with all defaults
         free_arguments(job);
         TRY(add_argument(job, "resume", job->folder, err));
     }
