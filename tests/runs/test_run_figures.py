@@ -94,6 +94,9 @@ class RunFigure(RunCase):
         self.assertGreater(len(curve), 4)
         fairness = {of["model"]: (of["round"], len(of["accuracies"])) for of in self.report("run")["runs"][0]["fairness"]}
         self.assertEqual(fairness, {"global": (len(curve), 10), "personal": (len(curve), 10)})
+        with open(self.path("run/metrics.jsonl"), "a") as file:  # the next round's test, which tells of no single client
+            print(json.dumps({"type": "clients_evaluation", "round": len(curve) + 1, "model": "personal", "accuracy_mean": 0.5}), file=file)
+        self.assertEqual({of["model"]: (of["round"], len(of["accuracies"])) for of in self.report("run")["runs"][0]["fairness"]}, fairness)
         target = curve[2] - 0.001
         out, _ = self.train(*PERSONAL, "--rounds", "6", "--lr", "0.02", "--target", f"accuracy={target}", "--stop-at-target", "--out", "target")
         first = next(i for i, value in enumerate(curve) if value >= target) + 1

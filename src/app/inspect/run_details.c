@@ -15,19 +15,19 @@ enum { MOST_CLIENTS = 2000 };
 typedef struct Reading {
     RunRounds rounds;
     ClientRecords clients;
-    json_t *tests[CLIENT_MODELS]; // owned: the line about all clients, if it follows the last test of a model
+    json_t *tests[CLIENT_MODELS]; // owned: the line about all clients after the last lines of clients about a model
     RunPrograms programs;
     const PastRun *run;        // borrowed
     const RoundChoice *choice; // borrowed
 } Reading;
 
-// Tests of personal models in every round have no line about all clients.
+// The test of a round that is about personal models may have this line alone, without lines of the clients.
 static void note_client_tests(Reading *reading, json_t *line) {
     const int model = client_records_model(&reading->clients, line);
-    if (model == CLIENT_MODELS) return;
+    if (model == CLIENT_MODELS || reading->clients.last[model] != json_integer_value(json_object_get(line, "round")))
+        return;
     json_decref(reading->tests[model]);
-    const bool is_last = reading->clients.last[model] == json_integer_value(json_object_get(line, "round"));
-    reading->tests[model] = is_last ? json_incref(line) : NULL;
+    reading->tests[model] = json_incref(line);
 }
 
 static Status note_line(void *context, json_t *line, Error *err) {
