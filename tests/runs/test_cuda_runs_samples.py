@@ -73,6 +73,14 @@ class Samples(CardCase):
         self.train("--data", "classes", *common, "--device", "cuda", "--out", "plain")
         self.assertNotIn(self.model("plain"), (self.model("weights-1"), self.model("ones-1")))
 
+    def test_outputs_that_are_no_numbers_are_no_hits_of_binary_cross_entropy(self):
+        chance = random.Random(3)
+        self.write_table("far", "label", [*((i % 3, *(chance.gauss(0, 1) for _ in range(3))) for i in range(80)), *((i % 3, 3e38, 3e38, -3e38) for i in range(30))])
+        for device in "cpu", "cuda":
+            self.train("--data", "far", "--model", "linear 9 as a; mul a; linear classes", "--loss", "bce", "--clients", "2", "--rounds", "1", "--lr", "0.02",
+                       "--quiet", "--device", device, "--out", device)
+            self.assertAlmostEqual(self.rounds(device)[0]["test_accuracy"], 10 / 30, places=6)  # the first class is taken
+
     def compare_views(self, *views):
         """On images of two channels and on a table, with clients of different sizes that are tested and fine-tuned, too."""
         chance = random.Random(3)

@@ -191,9 +191,9 @@ __global__ void __launch_bounds__(MOST_THREADS)
         const bool is_there = s < count;
         const float *row = is_there && rows ? rows + row_of(progress, of.indices, m, s) * (size_t)of.classes : nullptr;
         const int label = is_there && !rows ? label_of(progress, of, m, s) : -1;
-        float best = -INFINITY;
+        float best = outputs[model + s]; // as of a softmax: the first, unless another is larger, which none is than NaN
         double loss = 0;
-        bool is_right = is_there;
+        bool is_right = row || label == 0;
         for (int k = 0; k < of.classes; k++) {
             const size_t at = model + (size_t)k * samples + s;
             const double z = (double)outputs[at], y = row ? (double)row[k] : k == label, tail = exp(-fabs(z));
