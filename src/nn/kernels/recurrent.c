@@ -140,7 +140,7 @@ void ISA_NAME(recurrent_forward)(float *out, float *kept, float *scratch, const 
     memcpy(out, given, (layer->last ? 1 : of.steps) * block * sizeof *out);
 }
 
-// Adds the gradient of the weight's rows from unit `first` on, and of their biases: `gates` (rows, T N) are theirs.
+// Adds the gradients of `outs` of a product's rows and of their biases, from those of their sums: gates (outs, T N).
 static void add_rows(float *gradient, float *bias_gradient, const float *rows, const float *gates, const Layer *product,
                      int outs, int all) {
     const SgdUpdate descent = {.keep = 1};
