@@ -23,7 +23,7 @@ static void a_process_tells_what_it_uses_and_where_it_waits(void **state) {
     ProcessWait wait = {.text = ""};
     const pid_t pid = start_waiting();
     assert_true(process_use(getpid()).bytes > 0);
-    for (int tries = 0; tries < 1000 && !process_wait(&wait, pid); tries++)
+    for (int tries = 0; tries < 60000 && !process_wait(&wait, pid); tries++)
         usleep(1000);
     assert_true(wait.text[0] && !wait.may_be_freed);
     process_name(name, pid);
