@@ -6,20 +6,12 @@
 
 #include "base/log.h"
 
-// Ranges of the parameters, stored one after the other in a client's row.
-typedef struct Runs {
-    const PersonalRun *runs;
-    uint32_t count;
-} Runs;
-
-static Runs runs_of(const PersonalPlan *plan) {
-    return (Runs){plan->runs, plan->run_count};
-}
+// A client's row stores runs of the parameters (count) one after the other.
 
 // values (parameters) += kept (a row), which may be NULL for zeros.
-static void add_kept(float *values, const float *kept, Runs of) {
-    for (uint32_t r = 0; r < of.count && kept; r++)
-        for (uint64_t i = of.runs[r].first; i < of.runs[r].end; i++)
+static void add_kept(float *values, const float *kept, const PersonalRun *runs, uint32_t count) {
+    for (uint32_t r = 0; r < count && kept; r++)
+        for (uint64_t i = runs[r].first; i < runs[r].end; i++)
             values[i] += *kept++;
 }
 
@@ -34,14 +26,15 @@ static void stay_as_it_was(float *kept, const float *was, size_t count, uint32_t
 // kept (a row) = values - from (parameters). Returns false if it would not be finite, and stays as it was: it is the
 // client's alone, so that the round continues without a refusal. Differences are stored, not weights, since the zeros
 // of a client without a row then mean the common beginning.
-static bool keep(float *kept, const float *values, const float *from, const float *was, Runs of, uint32_t client) {
-    size_t infinite = 0, count = 0;
-    for (uint32_t r = 0; r < of.count; r++)
-        for (uint64_t i = of.runs[r].first; i < of.runs[r].end; i++, count++) {
-            kept[count] = values[i] - from[i];
-            infinite += isfinite(kept[count]) ? 0 : 1u;
+static bool keep(float *kept, const float *values, const float *from, const float *was, const PersonalRun *runs,
+                 uint32_t count, uint32_t client) {
+    size_t infinite = 0, floats = 0;
+    for (uint32_t r = 0; r < count; r++)
+        for (uint64_t i = runs[r].first; i < runs[r].end; i++, floats++) {
+            kept[floats] = values[i] - from[i];
+            infinite += isfinite(kept[floats]) ? 0 : 1u;
         }
-    if (infinite > 0) stay_as_it_was(kept, was, count, client);
+    if (infinite > 0) stay_as_it_was(kept, was, floats, client);
     return infinite == 0;
 }
 
@@ -54,7 +47,7 @@ static const float *row_before(const LocalModel *model, const Job *job) {
 static void load_second(float *weights, const LocalModel *model, const Job *job) {
     const PersonalRun all = {0, model->memory->config->parameters};
     memcpy(weights, model->initial, all.end * sizeof *weights);
-    add_kept(weights, row_before(model, job), (Runs){&all, 1});
+    add_kept(weights, row_before(model, job), &all, 1);
 }
 
 // The part of a client's own model in its mixture, which is stored after that model.
@@ -72,7 +65,7 @@ static void mix(float *mixed, const float *own, const float *shared, float alpha
 void personal_begin(LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
-    add_kept(model->weights, row_before(model, job), runs_of(plan));
+    add_kept(model->weights, row_before(model, job), plan->runs, plan->run_count);
     // As in pFedMe's authors' code: the paper leaves open where a round's theta begins.
     if (plan->inner > 0) memcpy(model->second, model->memory->weights, config->parameters * sizeof *model->second);
     if (!plan->mixes) return;
@@ -149,7 +142,7 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     }
     const float *was = row_before(model, job);
     float *row = client_state_row(&model->memory->client_state, job->state_to);
-    const bool finite = keep(row, model->second, model->initial, was, (Runs){&all, 1}, job->client);
+    const bool finite = keep(row, model->second, model->initial, was, &all, 1, job->client);
     if (config->personal.mixes)
         row[config->parameters] = (finite ? model->alpha : alpha_of(model, was)) - config->personal.alpha;
 }
@@ -157,9 +150,9 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
 // The parameters that stay with a client have to be exactly the global ones in what it hands in: their update is 0, and
 // neither the sum nor the length of the update shows them.
 void personal_withhold(float *weights, const RunMemory *memory) {
-    const Runs stay = runs_of(&memory->config->personal);
-    for (uint32_t r = 0; r < stay.count; r++) {
-        const PersonalRun run = stay.runs[r];
+    const PersonalPlan *plan = &memory->config->personal;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const PersonalRun run = plan->runs[r];
         memcpy(weights + run.first, memory->weights + run.first, (run.end - run.first) * sizeof *weights);
     }
     personal_unmoved(weights, memory);
@@ -186,12 +179,10 @@ void personal_settle(const RunMemory *memory, const Job *job) {
 
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
-    const Runs stay = runs_of(plan);
-    const float *global = model->memory->weights;
     if (plan->second && job->state_to != NO_CLIENT_STATE) conclude_second(model, job, round);
-    if (stay.count > 0 && job->state_to != NO_CLIENT_STATE)
-        keep(client_state_row(&model->memory->client_state, job->state_to), model->weights, global,
-             row_before(model, job), stay, job->client);
+    if (plan->run_count > 0 && job->state_to != NO_CLIENT_STATE)
+        keep(client_state_row(&model->memory->client_state, job->state_to), model->weights, model->memory->weights,
+             row_before(model, job), plan->runs, plan->run_count, job->client);
     personal_withhold(model->weights, model->memory);
 }
 

@@ -6,9 +6,8 @@
 // Consecutive shards per node, as even as whole shards allow: a node then covers whole branches of the tree of sums,
 // and sends few of them.
 ShardRange ssgd_node_shards(const RunConfig *config, uint32_t node) {
-    uint64_t shards = config->clients;
-    if (config->nodes <= 1) return (ShardRange){0, config->clients};
-    return (ShardRange){(uint32_t)(shards * node / config->nodes), (uint32_t)(shards * (node + 1) / config->nodes)};
+    const uint64_t shards = config->clients, nodes = config->nodes;
+    return (ShardRange){(uint32_t)(shards * node / nodes), (uint32_t)(shards * (node + 1) / nodes)};
 }
 
 static ShardRange own_shards(const RunConfig *config) {
