@@ -36,8 +36,7 @@ static Status train(float *weights, Checker *checker, uint32_t client, float add
 // A few samples are enough: what matters is that the program has been through its test.
 static Status test(Checker *checker, Error *err) {
     Trainer *trainer = &checker->trainer;
-    const TrainerTurn turn = {
-        .task = "test", .part = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX};
+    const TrainerTurn turn = {.tests = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX};
     const uint32_t count = checker->memory->data.test.count;
     TrainerAnswer answer;
     trainer_add_test(trainer, NULL, 0, count < MOST_BATCHES ? count : MOST_BATCHES);

@@ -139,9 +139,7 @@ TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches) {
     memcpy(desk->weights, memory->weights, memory->config->parameters * sizeof *desk->weights);
     for (uint32_t b = 0; b < batches && b * size < count; b++)
         desk_add_batch(desk, indices + b * size, count - b * size < size ? count - b * size : size);
-    return (TrainerTurn){.task = "train",
-                         .part = "train",
-                         .round = 1,
+    return (TrainerTurn){.round = 1,
                          .key = 1,
                          .epochs = 1,
                          .client = client,
@@ -163,15 +161,15 @@ static void put_still(JsonObject *line, const TensorList *list, const TrainerTur
 
 // From the second round on all trainers are on the GPU, with what a turn needs.
 static bool asks_gpu(const Trainer *trainer, const TrainerTurn *turn) {
-    return trainer->rank == 0 && turn->round > 1 && !trainer->has_asked_gpu && strcmp(turn->task, "train") == 0;
+    return trainer->rank == 0 && turn->round > 1 && !trainer->has_asked_gpu && !turn->tests;
 }
 
 void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
     const RunConfig *config = trainer->memory->config;
     json_begin(line);
     put_whole(line, "turn", (int64_t)++trainer->turns);
-    put_text(line, "task", turn->task);
-    put_text(line, "part", turn->part);
+    put_text(line, "task", turn->tests ? "test" : "train");
+    put_text(line, "part", turn->tests ? turn->tests : "train");
     put_whole(line, "round", turn->round);
     if (turn->client == UINT32_MAX)
         put_null(line, "client");
@@ -290,7 +288,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     tell_gpu(trainer, json_object_get(told, "gpu"));
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
     // trying again would not mend it, therefore it ends the run.
-    if (strcmp(turn->task, "train") == 0) return STATUS_OK;
+    if (!turn->tests) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,
                     "its test added %.0f samples of %u: call turn.add(loss, len(y), hits=...) once per batch", samples,

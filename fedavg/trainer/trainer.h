@@ -48,7 +48,7 @@ typedef struct Trainer {
 
 // A turn on the batches that desk_add_batch has put on the desk since the turn before.
 typedef struct TrainerTurn {
-    const char *task, *part;     // "train" or "test"; "train", "test", "validation", "client"
+    const char *tests;           // "test", "validation" or "client": whose samples; NULL: the turn trains
     bool of_test_set;            // the numbers are those of test samples
     uint32_t round, key, epochs; // key: of the random numbers
     uint32_t client;             // UINT32_MAX: none

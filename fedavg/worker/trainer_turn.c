@@ -95,9 +95,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
     const RunConfig *config = model->memory->config;
     Trainer *trainer = model->trainer;
     const Walk walk = walk_of(&config->recipe.schedule, round, epochs);
-    const TrainerTurn turn = {.task = "train",
-                              .part = "train",
-                              .round = model->memory->control->order.round,
+    const TrainerTurn turn = {.round = model->memory->control->order.round,
                               .key = round,
                               .client = client,
                               .epochs = epochs,
@@ -165,8 +163,7 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
 
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
                            const char *part, uint32_t client) {
-    const TrainerTurn turn = {.task = "test",
-                              .part = part,
+    const TrainerTurn turn = {.tests = part,
                               .of_test_set = batch->pixels == model->memory->data.test.pixels,
                               .round = model->memory->control->order.round,
                               .key = model->memory->control->order.round,

@@ -34,7 +34,7 @@ static Status ask(TrainerAnswer *answer, const char *task, const char *lines, Er
     float scores[SAMPLES];
     const Desk desk = {.order = order, .ends = ends, .answers = scores, .room = SAMPLES};
     Trainer trainer = {.memory = &memory, .process = answered(lines), .desk = desk};
-    const TrainerTurn turn = {.task = task, .part = task, .client = UINT32_MAX};
+    const TrainerTurn turn = {.tests = strcmp(task, "test") == 0 ? task : NULL, .client = UINT32_MAX};
     desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);
     const Status status = trainer_ask(answer, &trainer, &turn, err);
     release(&trainer.process);
@@ -199,7 +199,7 @@ static void a_batch_beyond_the_desk_is_not_written_and_fails_the_turn(void **sta
     Trainer trainer = {.memory = &memory,
                        .process = answered("{\"turn\":1}\n"),
                        .desk = {.order = order, .ends = ends, .room = SAMPLES}};
-    const TrainerTurn turn = {.task = "train", .part = "train"};
+    const TrainerTurn turn = {0};
     TrainerAnswer answer;
     Error err;
     desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);

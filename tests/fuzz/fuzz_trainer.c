@@ -23,7 +23,7 @@ static void ask(TrainerProcess *process, uint8_t kind, uint8_t count) {
     Error err = {.message = ""};
     RunMemory memory = {.config = &config};
     Trainer trainer = {.memory = &memory, .process = *process, .desk = {.order = order, .ends = ends}};
-    const TrainerTurn turn = {.task = kind & 2 ? "train" : "test", .part = "test", .client = UINT32_MAX};
+    const TrainerTurn turn = {.tests = kind & 2 ? NULL : "test", .client = UINT32_MAX};
     TrainerAnswer answer;
     config.spec.squared_loss = kind & 4;
     if (kind & 8) trainer.desk.answers = answers;

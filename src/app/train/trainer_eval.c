@@ -48,8 +48,7 @@ static Status take_answers(TrainerTest *test, const Trainer *trainer, bool given
 
 static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
     const uint32_t round = trainer->memory->control->order.round;
-    const TrainerTurn turn = {
-        .task = "test", .part = "test", .of_test_set = true, .round = round, .key = round, .client = UINT32_MAX};
+    const TrainerTurn turn = {.tests = "test", .of_test_set = true, .round = round, .key = round, .client = UINT32_MAX};
     TrainerAnswer answer;
     trainer_add_test(trainer, NULL, first, count);
     TRY(trainer_ask(&answer, trainer, &turn, err));
