@@ -22,12 +22,14 @@ static void ask(TrainerProcess *process, uint8_t kind, uint8_t count) {
     static float answers[UINT8_MAX];
     Error err = {.message = ""};
     RunMemory memory = {.config = &config};
-    Trainer trainer = {.memory = &memory, .process = *process, .desk = {.order = order, .ends = ends}};
+    Trainer trainer = {
+        .memory = &memory, .process = *process, .desk = {.order = order, .ends = ends, .room = UINT8_MAX}};
     const TrainerTurn turn = {.tests = kind & 2 ? NULL : "test", .client = UINT32_MAX};
     TrainerAnswer answer;
     config.spec.squared_loss = kind & 4;
     if (kind & 8) trainer.desk.answers = answers;
     desk_add_batch(&trainer.desk, (uint32_t[UINT8_MAX]){0}, count);
+    must(!trainer.desk.overfull); // else no answer would be read
     const Status status = refused_with_a_sentence(trainer_ask(&answer, &trainer, &turn, &err), &err);
     must(trainer.desk.samples == 0);
     if (status == STATUS_OK) {
