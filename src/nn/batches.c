@@ -90,16 +90,17 @@ static void load_values(const Net *net, float *in, float *rows, const Batch *of,
 static void load_images(const Net *net, float *in, float *rows, Batch of, const Noise *noise, Chunk part) {
     static const float one = 1, zero = 0;
     const Spec *spec = &net->spec;
-    const bool as_they_are = layer_has(&spec->layers[0], READS_NUMBERS);
-    // Numbers are a row of one channel, also if the data set has them as channels of one value.
-    const Shape shape = as_they_are ? (Shape){1, 1, (int)shape_size(spec->input)} : spec->input;
+    Shape shape = spec->input;
     uint8_t *images = net->buffers->images;
     if ((noise && augment_is_on(&spec->augment)) || of.triggered > 0) {
         augment_images(images, of.pixels, of.indices, of.first, &spec->augment, shape, noise, part.first, part.count);
         augment_mark(images, spec->trigger, shape, (int)of.triggered);
         of.pixels = images, of.indices = NULL, of.first = 0;
     }
-    if (as_they_are) of.scale = &one, of.shift = &zero;
+    if (layer_has(&spec->layers[0], READS_NUMBERS)) {
+        of.scale = &one, of.shift = &zero;
+        shape = (Shape){1, 1, (int)shape_size(shape)}; // one scale for all, also if each number is a channel
+    }
     if (in)
         net->at_work->gather(in, of.pixels, of.indices, of.first, of.scale, of.shift, shape, part.count, part.samples);
     else

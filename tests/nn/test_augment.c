@@ -96,19 +96,30 @@ static void the_draw_depends_on_seed_round_client_step_and_place(void **state) {
 }
 
 // Images as a net shall see them in training: changed, the first `marked` with a white square of 3 x 3, labels 2.
-static void see(uint8_t *images, uint16_t *labels, const uint8_t *pixels, const Augment *augment, const Noise *noise,
-                uint32_t marked) {
+static void see(uint8_t *images, uint16_t *labels, const uint8_t *pixels, Shape of, const Augment *augment,
+                const Noise *noise, uint32_t marked) {
+    const int plane = of.rows * of.columns;
     memcpy(images, pixels, SAMPLES * SIZE);
-    if (augment_is_on(augment)) augment_images(images, pixels, NULL, 0, augment, shape, noise, 0, SAMPLES);
+    if (augment_is_on(augment)) augment_images(images, pixels, NULL, 0, augment, of, noise, 0, SAMPLES);
     for (uint32_t s = 0; s < marked; s++) {
         labels[s] = 2;
-        for (int place = 0; place < CHANNELS * 9; place++)
-            images[s * SIZE + (uint32_t)(place / 9 * PLANE + place / 3 % 3 * COLUMNS + place % 3)] = 255;
+        for (int place = 0; place < of.channels * 9; place++)
+            images[s * SIZE + (uint32_t)(place / 9 * plane + place / 3 % 3 * of.columns + place % 3)] = 255;
     }
 }
 
+// Nets, and the shape in which they see images of SIZE.
+typedef struct Seeing {
+    const char *text;
+    Shape in;
+} Seeing;
+
+static const Seeing nets[] = {{"conv 3 2; relu; linear 4", {CHANNELS, ROWS, COLUMNS}},
+                              {"linear 9; relu; linear 4", {CHANNELS, ROWS, COLUMNS}},
+                              {"embedding 256 2; linear 4", {1, 2 * ROWS, COLUMNS}}};
+
 // What a net makes of a batch with `marked` samples is what another one makes of the images made beforehand.
-static void check_seen(const char *text, const Augment *augment, uint32_t marked) {
+static void check_seen(const Seeing *seeing, const Augment *augment, uint32_t marked) {
     enum { MOST = 4096 };
     static uint8_t pixels[SAMPLES * SIZE], images[SAMPLES * SIZE];
     static uint16_t labels[SAMPLES], seen_labels[SAMPLES];
@@ -122,8 +133,8 @@ static void check_seen(const char *text, const Augment *augment, uint32_t marked
     Net plain, net;
     Error err;
     BatchResult a, b;
-    see(images, seen_labels, pixels, augment, &noise, marked);
-    check_ok(spec_parse(&spec, text, shape, 4, &err));
+    see(images, seen_labels, pixels, seeing->in, augment, &noise, marked);
+    check_ok(spec_parse(&spec, seeing->text, seeing->in, 4, &err));
     assert_true(spec.parameter_count <= MOST);
     spec_initialise(parameters, &spec, 1);
     check_ok(net_init(&plain, &spec, kernels_best(), &err));
@@ -145,20 +156,18 @@ static void check_seen(const char *text, const Augment *augment, uint32_t marked
     net_free(&plain);
 }
 
-static const char *const texts[] = {"conv 3 2; relu; linear 4", "linear 9; relu; linear 4"};
-
 static void nets_train_on_changed_images_and_evaluate_those_that_are_there(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        check_seen(texts[i], &(Augment){.crop = 2, .flip = true}, 0);
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+        check_seen(&nets[i], &(Augment){.crop = 2, .flip = true}, 0);
 }
 
 static void the_first_samples_of_a_batch_bear_a_mark_and_another_label(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
         for (uint32_t marked = 1; marked <= SAMPLES; marked += 13) {
-            check_seen(texts[i], &(Augment){0}, marked);
-            check_seen(texts[i], &(Augment){.crop = 2, .flip = true}, marked);
+            check_seen(&nets[i], &(Augment){0}, marked);
+            check_seen(&nets[i], &(Augment){.crop = 2, .flip = true}, marked);
         }
 }
 
