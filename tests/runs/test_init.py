@@ -298,6 +298,8 @@ class Init(RunCase):
                    "--batch-size", "20", "--quiet", "--out", "tuned")
         os.remove(self.path("begin.safetensors"))
         self.train("--resume", "tuned", "--rounds", "2", "--quiet")
+        os.remove(self.path("tuned", "model.safetensors"))  # as of a run that was killed
+        self.train("--resume", "tuned", "--rounds", "3", "--quiet")
         for name in run, "tuned":
             with open(self.path(name, "model.safetensors"), "rb") as file:
                 self.assertEqual(json.loads(parse_safetensors(file.read())[0]["sounder.vocabulary"]), sorted(set(heart)))

@@ -25,6 +25,7 @@
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/rules/world/client_list.h"
 #include "fedavg/worker/stepper.h"
+#include "io/checkpoint.h"
 #include "nn/contrast.h"
 #include "nn/spec.h"
 
@@ -89,21 +90,39 @@ static Status take_validation(Options *options, const Dataset *data, Error *err)
                           options->validation, data->name, data->validation_count);
 }
 
-// Texts keep the numbers that they had for the model that the run begins from, or began from when that model's file was
-// still there. Reads no vocabulary from a file that cannot be read: what needs the weights says why.
+static bool open_last_checkpoint(Safetensors *file, const char *run) {
+    char path[RUN_PATH_BYTES];
+    Error ignored;
+    uint32_t round;
+    bool found = false;
+    snprintf(path, sizeof path, "%.4000s/checkpoints", run);
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return false;
+    const bool is_open = checkpoint_open_last(file, &found, &round, &folder, &ignored) == STATUS_OK && found;
+    close(folder.fd);
+    return is_open;
+}
+
+// Opens the model whose vocabulary the texts of a run have: its own, or the one that it begins from. The file of that
+// may be elsewhere, or another one, when the run is resumed. False if none can be read: what needs the weights says why.
+static bool open_vocabulary(Safetensors *file, const Options *options) {
+    char own[RUN_PATH_BYTES];
+    Error ignored;
+    if (!options->init[0]) return false;
+    snprintf(own, sizeof own, "%.4000s/model.safetensors", options->resume);
+    if (options->resume[0] &&
+        (model_open(file, own, &ignored) == STATUS_OK || open_last_checkpoint(file, options->resume)))
+        return true;
+    return model_open(file, options->init, &ignored) == STATUS_OK;
+}
+
 static Status read_vocabulary(DatasetModel *model, const Options *options, Error *err) {
-    char own[RUN_PATH_BYTES + sizeof "/model.safetensors"];
-    snprintf(own, sizeof own, "%s/model.safetensors", options->resume);
-    const char *const paths[] = {options->resume[0] ? own : "", options->init};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && options->init[0] && !model->are_tokens; i++) {
-        Safetensors file;
-        Error ignored;
-        if (!*paths[i] || model_open(&file, paths[i], &ignored) != STATUS_OK) continue;
-        const Status status = data_model_read_vocabulary(model, &file, paths[i], err);
-        safetensors_close(&file);
-        TRY(status);
-    }
-    return STATUS_OK;
+    Safetensors file;
+    if (!open_vocabulary(&file, options)) return STATUS_OK;
+    const Status status =
+        data_model_read_vocabulary(model, &file, options->resume[0] ? options->resume : options->init, err);
+    safetensors_close(&file);
+    return status;
 }
 
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
