@@ -103,8 +103,8 @@ static bool open_last_checkpoint(Safetensors *file, const char *run) {
     return is_open;
 }
 
-// Opens the model whose vocabulary the texts of a run have: its own, or the one that it begins from. The file of that
-// may be elsewhere, or another one, when the run is resumed. False if none can be read: what needs the weights says why.
+// Opens the model whose vocabulary the texts of a run have: its own, or the one that it begins from, whose file may be
+// elsewhere, or another one, when the run is resumed. False if none can be read: what needs the weights says why.
 static bool open_vocabulary(Safetensors *file, const Options *options) {
     char own[RUN_PATH_BYTES];
     Error ignored;
