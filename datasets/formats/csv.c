@@ -182,11 +182,12 @@ static Status take_label(uint16_t *to, const CsvColumns *columns, const CsvTable
 }
 
 // The numbers of one column: one, or one for each of its values.
-static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn *column, const char *text) {
+static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn *column, char *text) {
     if (!csv_is_one_hot(columns, column)) {
         csv_number(to, text);
         return to + 1;
     }
+    disarm_text(text); // as a model notes it
     const uint32_t number = categories_number(&column->categories, text);
     for (uint32_t i = 0; i < column->categories.count; i++)
         *to++ = i == number;

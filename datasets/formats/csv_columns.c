@@ -249,7 +249,10 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     bool is_number;
     TRY(learn_number(&is_number, column, table, part, index, err));
     if (is_number && !columns->one_hot && column->known == 0) return STATUS_OK;
-    if (columns->one_hot) TRY(require_utf8(table, index, err));
+    if (columns->one_hot || column->known > 0) {
+        TRY(require_utf8(table, index, err));
+        disarm_text(table->fields[index]); // as a model notes it
+    }
     const bool is_full =
         column->known == 0 && column->categories.used >= (column->texts ? MOST_VALUES : MOST_VALUES_OF_NUMBERS + 1);
     column->has_many = column->has_many || is_full;

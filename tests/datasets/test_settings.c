@@ -257,14 +257,14 @@ static void values_of_texts_have_the_features_of_the_model(void **state) {
                                    "f\0sex\x1fm\0age\0kin\x1f"
                                    "0\0kin\x1f"
                                    "1\0kin\x1f"
-                                   "3+\0";
+                                   "3?+\0";
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
     DatasetSource source;
     DatasetModel model = {0};
     Dataset seen;
     Error err = {.message = ""};
     new_folder(folder, *state, "values");
-    write_text(folder, "t.csv", "sex,age,kin,label\nf,2,0,0\nm,6,1,1\nf,7,3+,0\nm,8,0,1\n");
+    write_text(folder, "t.csv", "sex,age,kin,label\nf,2,0,0\nm,6,1,1\nf,7,3\001+,0\nm,8,0,1\n");
     data_of(data, scratch_path(path, folder, "t.csv"), "text=one-hot test-fraction=0.5");
     check_ok(dataset_find(&source, data, 1, &err));
     void *block = aligned_alloc(64, source.block_bytes);
@@ -275,13 +275,13 @@ static void values_of_texts_have_the_features_of_the_model(void **state) {
     free(block);
     model.features = source.items.features;
     model.feature_names = (char *)(uintptr_t)features;
-    write_text(folder, "t.csv", "sex,age,kin,label\nm,3,1.0,1\nm,4,0,0\n");
+    write_text(folder, "t.csv", "sex,age,kin,label\nm,3,1.0,1\nm,4,3\001+,0\n");
     data_of(data, path, "test-fraction=1");
     check_ok(dataset_find_for(&source, data, 1, &model, &err));
     block = aligned_alloc(64, source.block_bytes);
     check_ok(dataset_read(block, &source, &err));
     check_ok(dataset_view(&seen, block, source.block_bytes, &err));
-    expect_numbers(&seen.test, (const float[]){0, 1, 3, 0, 1, 0, 0, 1, 4, 1, 0, 0}, 12);
+    expect_numbers(&seen.test, (const float[]){0, 1, 3, 0, 1, 0, 0, 1, 4, 0, 0, 1}, 12);
     free(block);
     write_text(folder, "t.csv", "sex,age,kin,label\nm,3,1,1\nd,4,0,0\n");
     assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
