@@ -93,7 +93,6 @@ static Status evaluate_models(CudaWorker *self, uint32_t jobs, uint32_t steps, E
 // Models are prepared before their samples are assigned: fine-tuning assigns training samples, and the evaluation then
 // replaces these. Results are written beside the jobs, so that a death costs only the jobs of one launch.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    uint64_t start = clock_nanoseconds();
     uint32_t steps;
     TRY(prepare_models(self, jobs, round, err));
     TRY(assign_clients(self, &steps, jobs, round, err));
@@ -102,7 +101,7 @@ Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Er
         Job *job = self->jobs[m];
         job->loss_sum = self->results[m].loss_sum;
         job->hits = self->results[m].hits;
-        job->seconds = clock_seconds_since(start);
+        job->seconds = clock_seconds_since(self->begun_nanoseconds);
         queue_finish(job, JOB_DONE);
     }
     return STATUS_OK;

@@ -165,7 +165,6 @@ static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uin
 // steps for different clients: a client that is done idles, and the launch continues until the last is. The learning
 // rate is set in each call, since it belongs to the round; lengths are not measured here, which the NaN says.
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    uint64_t start = clock_nanoseconds();
     TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));
     for (uint32_t index = 0; goes_on(self, jobs, round, index); index++)
         TRY(train_stretch(self, jobs, round, index, err));
@@ -175,7 +174,7 @@ Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
         job->loss_sum = self->results[m].loss_sum;
         const Walk walk = walk_of_job(self, job, round);
         job->samples = walk_samples(&walk, job_samples(self, job), self->memory->config->training.batch_size);
-        job->seconds = clock_seconds_since(start); // they were all trained at once
+        job->seconds = clock_seconds_since(self->begun_nanoseconds); // of all trainings of the launch's models
         job->squared_length = NAN;
     }
     return STATUS_OK;

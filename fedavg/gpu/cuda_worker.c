@@ -344,6 +344,7 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 // order shuffled in advance is void: it is recognised by a job's address, which the next phase uses again.
 static uint32_t take_jobs(CudaWorker *self) {
     uint32_t jobs = self->next_count;
+    self->begun_nanoseconds = clock_nanoseconds();
     if (jobs == 0) {
         self->shuffled = (CudaShuffled){0};
         return cuda_take(self, self->jobs);

@@ -59,6 +59,7 @@ typedef struct CudaWorker {
     Job **jobs;                           // owned (models)
     Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;
+    uint64_t begun_nanoseconds;    // of the launch
     bool trains_own;               // only what stays with the clients is trained now (cuda_train_turn)
     BatchResult *results;          // owned (models)
     CudaPace training, evaluating; // how often this worker waits
