@@ -1,7 +1,6 @@
 #include "cuda_own.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_aggregate.h"
@@ -31,14 +30,15 @@ static Status upload_initial(CudaOwn *self, CudaArrays *arrays, Error *err) {
     const size_t count = config->parameters;
     if (!config->personal.second) return STATUS_OK;
     TRY(cuda_allocate(arrays, &self->initial, count, sizeof *self->initial, "first weights", err));
-    float *initial = own(&arrays->host, count, sizeof *initial);
-    if (!initial) return fail(err, STATUS_OS, "no memory for a model of %zu parameters", count);
-    if (config->begins_with_given)
-        memcpy(initial, run_memory_vector(memory, state_vector(memory, STATE_INITIAL)), count * sizeof *initial);
-    else
-        spec_initialise(initial, &config->spec, config->seed);
-    TRY(cuda_copy(self->initial, initial, count * sizeof *initial, 0, err));
-    return cuda_wait(0, err, "copying the first weights");
+    float *made = config->begins_with_given ? NULL : malloc(count * sizeof *made);
+    if (made) spec_initialise(made, &config->spec, config->seed);
+    if (!made && !config->begins_with_given)
+        return fail(err, STATUS_OS, "no memory for a model of %zu parameters", count);
+    const float *initial = made ? made : run_memory_vector(memory, state_vector(memory, STATE_INITIAL));
+    Status status = cuda_copy(self->initial, initial, count * sizeof *initial, 0, err);
+    if (status == STATUS_OK) status = cuda_wait(0, err, "copying the first weights");
+    free(made);
+    return status;
 }
 
 Status cuda_own_init(CudaOwn *self, CudaArrays *arrays, const RunMemory *memory, uint32_t models, Error *err) {
