@@ -121,7 +121,7 @@ class Runs(Look):
     def test_a_run_that_is_named_twice_counts_once(self):
         self.write_run("runs/a", [0.5])
         self.write_run("runs/b", [0.75], seed=2)
-        (row,) = json.loads(self.sounder("runs", "runs/b/", "runs", "runs/b", "--by", "model", "--format", "json"))
+        (row,) = json.loads(self.sounder("runs", "runs/b/", "runs", "./runs/b", "--by", "model", "--format", "json"))
         self.assertEqual((row["runs"], row["accuracy_percent"]), (2, 62.5))
 
     def test_equal_values_have_no_deviation(self):

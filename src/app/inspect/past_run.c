@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -163,11 +164,14 @@ bool past_runs_differ(const PastRun *runs, size_t count, const Option *option) {
 
 // All runs ------------------------------------------------------------------------------------------------------------
 
-static Status add_run(PastRuns *runs, const char *path, Error *err) {
+static Status add_run(PastRuns *runs, const char *path, const struct stat *folder, Error *err) {
     PastRun *all = realloc(runs->all, (runs->count + 1) * sizeof *all);
     if (!all) return fail(err, STATUS_OS, "no memory for %zu runs", runs->count + 1);
     runs->all = all;
-    Status status = past_run_read(&all[runs->count], path, err);
+    PastRun *run = &all[runs->count];
+    Status status = past_run_read(run, path, err);
+    run->device = folder->st_dev;
+    run->inode = folder->st_ino;
     if (status == STATUS_OK) runs->count++;
     if (status == STATUS_OK || status == STATUS_OS) return status;
     log_warning("%s is left out: %s", path, err->message);
@@ -189,7 +193,7 @@ static Status search(PastRuns *runs, char *path, Error *err) {
         if (entry->fts_info != FTS_D) continue;
         const bool fits = snprintf(config, sizeof config, "%s/config.yaml", entry->fts_path) < PATH_BYTES,
                    is_run = fits && !is_hidden && access(config, F_OK) == 0;
-        if (is_run) status = add_run(runs, entry->fts_path, err);
+        if (is_run) status = add_run(runs, entry->fts_path, entry->fts_statp, err);
         if (is_run || is_hidden || !fits || entry->fts_level == MOST_DEPTH) fts_set(tree, entry, FTS_SKIP);
     }
     if (status == STATUS_OK && errno != 0) status = fail_errno(err, STATUS_OS, "%.200s cannot be searched", path);
@@ -202,12 +206,18 @@ static int compare_paths(const void *a, const void *b) {
     return strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
+static bool is_among(const PastRun *run, const PastRun *others, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (others[i].device == run->device && others[i].inode == run->inode) return true;
+    return false;
+}
+
 // Folders may overlap: a run that was found twice stays once.
 static void sort_runs(PastRuns *runs) {
     size_t kept = 0;
     qsort(runs->all, runs->count, sizeof *runs->all, compare_paths);
     for (size_t i = 0; i < runs->count; i++) {
-        if (kept > 0 && compare_paths(&runs->all[kept - 1], &runs->all[i]) == 0)
+        if (is_among(&runs->all[i], runs->all, kept))
             past_run_free(&runs->all[i]);
         else
             runs->all[kept++] = runs->all[i];

@@ -8,6 +8,7 @@
 #define SOUNDER_APP_INSPECT_PAST_RUN_H
 
 #include <jansson.h>
+#include <sys/types.h>
 
 #include "app/options/option_table.h"
 #include "app/options/run_figure.h"
@@ -33,6 +34,8 @@ typedef struct PastRun {
     uint32_t best_round;
     double seconds, samples; // of all rounds, tests included; samples trained
     double workers_lost, trainer_restarts;
+    dev_t device; // of its folder, and the inode of that; set by past_runs_find
+    ino_t inode;
 } PastRun;
 
 // path: the run's folder. NOINPUT if it holds no run, USAGE or DATA if its files cannot be parsed.
@@ -64,7 +67,7 @@ typedef struct PastRuns {
     size_t count;
 } PastRuns;
 
-// Finds all runs in the folders and below them, each once. NOINPUT names a folder without runs. A run whose files
+// Finds all runs in the folders and below them, each once, whatever its folder is called. NOINPUT names a folder without runs. A run whose files
 // cannot be parsed is left out with a warning.
 Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err);
 
