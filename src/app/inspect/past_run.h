@@ -67,8 +67,8 @@ typedef struct PastRuns {
     size_t count;
 } PastRuns;
 
-// Finds all runs in the folders and below them, each once, whatever its folder is called. NOINPUT names a folder without runs. A run whose files
-// cannot be parsed is left out with a warning.
+// Finds all runs in the folders and below them, each once, whatever names its folder has. NOINPUT names a folder
+// without runs. A run whose files cannot be parsed is left out with a warning.
 Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err);
 
 // Moves the finished runs to the front and returns how many there are.
