@@ -240,3 +240,17 @@ Status cuda_train_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *e
     TRY(cuda_train_models(self, jobs, round, err));
     return cuda_optimizer_conclude(self, jobs, err);
 }
+
+// The second models of the clients come first: the launch then has the shared ones, which are handed in. Neither
+// training reads the other's result. The jobs' losses and samples are those of the shared models.
+Status cuda_train_second(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
+    TRY(cuda_clients_pull(&self->clients, jobs, &self->blocks, self->weights, self->stream, err));
+    TRY(cuda_optimizer_begin(self, jobs, false, err));
+    self->trains_own = true;
+    const Status status = cuda_train_models(self, jobs, personal_round(round), err);
+    self->trains_own = false;
+    TRY(status);
+    return cuda_own_conclude(&self->own, &self->rows, self->weights, self->blocks.weights, self->jobs, jobs,
+                             self->stream, err);
+}

@@ -277,20 +277,6 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     return STATUS_OK;
 }
 
-// The second models of the clients come first: the launch then has the shared ones, which are handed in. Neither
-// training reads the other's result. The jobs' losses and samples are those of the shared models.
-static Status train_second(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
-    TRY(cuda_clients_pull(&self->clients, jobs, &self->blocks, self->weights, self->stream, err));
-    TRY(cuda_optimizer_begin(self, jobs, false, err));
-    self->trains_own = true;
-    const Status status = cuda_train_models(self, jobs, personal_round(round), err);
-    self->trains_own = false;
-    TRY(status);
-    return cuda_own_conclude(&self->own, &self->rows, self->weights, self->blocks.weights, self->jobs, jobs,
-                             self->stream, err);
-}
-
 // No worker writes the global weights during the phase, so that all launches begin from one state. The local rule reads
 // the local models as they begin, so that they are copied first, and get the parameters that stay with their clients.
 //
@@ -299,7 +285,7 @@ static Status train_second(CudaWorker *self, uint32_t jobs, uint32_t round, Erro
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const bool second = self->memory->config->personal.second;
     TRY(cuda_samples_train(&self->samples, self->jobs, jobs, round, self->stream, err));
-    if (second) TRY(train_second(self, jobs, round, err));
+    if (second) TRY(cuda_train_second(self, jobs, round, err));
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters,
                    self->memory->config->gpu.stride, (int)jobs, self->stream);
     if (!second) TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));

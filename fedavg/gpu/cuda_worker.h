@@ -84,6 +84,9 @@ Status cuda_look(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 // the parameters that stay with them first, and then the others.
 Status cuda_train_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
+// The turn of the second models of a launch's clients, into their new rows. Overwrites the local models. Waits.
+Status cuda_train_second(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
 // ssgd.h on the GPU: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
 // synchronised before either step barrier.
 Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
