@@ -239,6 +239,10 @@ class Sweep(RunCase):
         _, err = self.call("sweep", "--data", "mine", "--model", "linear 2", "--clients", "2", "--device", "cpu", "--rounds", "1", "--out", "s")
         self.assertIn("run: sounder: warning: mine: column b alone says the answer", err)
         self.assertIn("run: sounder: warning: mine: column id has another whole number in each row", err)
+        many = ["--data", "quadratics a=1,4 b=0,1", "--model", "linear 1", "--clients", "2", "--workers", "1", "--device", "cpu", "--lr", "1.3", "--rounds", "300"]
+        _, alone = self.train(*many, "--quiet", "--out", "alone")
+        self.assertGreater(len(alone), 10000)
+        self.assertEqual(self.call("sweep", *many, "--out", "many")[1].replace("run: ", ""), alone)
 
     def test_data_made_of_the_seed_are_made_anew_for_each(self):
         arguments = ["--data", "synthetic-fedprox", "--model", "linear 10", "--rounds", "1", "--momentum", "0"]

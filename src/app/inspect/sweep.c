@@ -188,9 +188,7 @@ static void end_job(Sweep *sweep, Job *job, int wait_status) {
     job->pid = 0;
     job->state = JOB_WAITS;
     if (code == 0) {
-        char *rest;
-        for (const char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-            fprintf(stderr, "%s: %s\n", job->name, line);
+        sweep_process_tell(job);
         take_as_done(sweep, job, "");
     } else if (!sweep->signal && !is_settled_otherwise(sweep, job, code, words)) {
         job->state = JOB_HAS_FAILED;
@@ -198,7 +196,7 @@ static void end_job(Sweep *sweep, Job *job, int wait_status) {
         sweep->failed++;
         tell(sweep, job, "failed (%d): %s", code, *words ? words : "without a word");
     }
-    close(job->stderr_fd);
+    if (job->stderr_fd >= 0) close(job->stderr_fd);
     job->stderr_fd = -1;
 }
 

@@ -63,6 +63,19 @@ Status sweep_process_start(Job *job, const SweepStart *start, Error *err) {
     return status;
 }
 
+void sweep_process_tell(Job *job) {
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fdopen(job->stderr_fd, "r");
+    if (!file) return;
+    rewind(file);
+    while (getline(&line, &room, file) > 0)
+        if (*line != '\n') fprintf(stderr, "%s: %.*s\n", job->name, (int)strcspn(line, "\n"), line);
+    free(line);
+    fclose(file);
+    job->stderr_fd = -1;
+}
+
 const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint64_t kills) {
     static const char usual[] = "sounder: error: ";
     if (WIFSIGNALED(wait_status)) {

@@ -24,9 +24,12 @@ bool sweep_process_begin(const SweepStart *start, int stderr_fd, pid_t parent);
 // the system refuses a process or a descriptor.
 Status sweep_process_start(Job *job, const SweepStart *start, Error *err);
 
+// Prints what a run that has ended wrote to its stderr, each line with the name of the run, and closes that.
+void sweep_process_tell(Job *job);
+
 // Returns why the process ended (wait_status from waitpid): the last line of its stderr (a file, stderr_fd) without
-// "sounder: error: ", or the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. text
-// (SWEEP_WORDS_BYTES): the end of its stderr, unless a signal killed it.
+// "sounder: error: ", or the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. The
+// caller owns text (SWEEP_WORDS_BYTES).
 const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint64_t kills);
 
 #endif
