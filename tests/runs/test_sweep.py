@@ -172,6 +172,11 @@ class Sweep(RunCase):
                    "--target", "loss=7", "--stop-at-target", "--search", "halving", "--out", "s")
         self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.1")], [3, 2])
 
+    def test_halving_judges_runs_that_are_done_by_a_test_before_if_that_round_has_none(self):
+        arguments = [*LEARNED, "--workers", "1", "--rounds", "9", "--eval-every", "2", "--lr", "0.0001,0.001,0.03", "--out", "s"]
+        self.sweep(*arguments)
+        self.assertIn("[1/1] lr=0.03  ", self.sweep(*arguments, "--search", "halving"))
+
     def test_a_run_that_was_killed_between_its_last_round_and_its_model_gets_that(self):
         for search in ([], ["--search", "halving"]):
             out = f"s{len(search)}"

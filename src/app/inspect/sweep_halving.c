@@ -98,7 +98,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
         score->figure = run_figure_told(line);
     else
         run_figure_settle(&score->figure, line);
-    const bool is_tested = json_object_get(line, figure_facts[score->figure.kind].key) != NULL;
+    const bool is_tested = json_is_number(json_object_get(line, "eval_seconds"));
     if (is_tested && json_integer_value(json_object_get(line, "round")) <= search->round) {
         const RunFigure loss = loss_beside(&score->figure);
         *score = (Score){score->figure, run_figure_in(line, &score->figure), run_figure_in(line, &loss)};
@@ -106,8 +106,8 @@ static Status note_line(void *context, json_t *line, Error *err) {
     return STATUS_OK;
 }
 
-// Scores a job by its test after this many rounds, or by its last one if its target or its patience has ended it
-// before; a job without a test is worse than all others.
+// Scores a job by its test after this many rounds, or by the last one before: its target or its patience may have ended
+// it, or an earlier sweep has trained it further, with --eval-every. A job without a test is worse than all others.
 static Score score_of(const Job *job, int rounds) {
     static const char *const types[] = {"start", "round", NULL};
     Search search = {.round = rounds, .score = {.value = NAN, .loss = NAN}};

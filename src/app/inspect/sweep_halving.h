@@ -10,8 +10,8 @@
 //   }
 //
 // A run is judged by the figure that it is about (app/options/run_figure.h), and equal runs by the loss, in the test
-// after that many rounds, even if it has trained further since; its target or its patience may have ended it before. A
-// repeated command therefore continues where an earlier one stopped, and decides alike.
+// after that many rounds or the last one before, even if it has trained further since. A repeated command therefore
+// continues where an earlier one stopped, and decides alike.
 #ifndef SOUNDER_APP_INSPECT_SWEEP_HALVING_H
 #define SOUNDER_APP_INSPECT_SWEEP_HALVING_H
 
