@@ -157,6 +157,7 @@ static Status plan(RunConfig *config, const char *model, EngineKind engine, uint
     *config = (RunConfig){.engine = engine,
                           .workers = workers,
                           .clients = clients,
+                          .nodes = 1,
                           .training.batch_size = 64,
                           .parameters = spec.parameter_count};
     engine_plan(config);

@@ -75,7 +75,7 @@ static size_t collect_samples(Sample *samples, const json_t *runs, const char *g
             if (!isnan(value) && !isnan(x)) samples[count++] = (Sample){json_number_value(round), x, value};
         }
     }
-    qsort(samples, count, sizeof *samples, compare_samples);
+    if (count > 0) qsort(samples, count, sizeof *samples, compare_samples); // else there may be no array
     return count;
 }
 
