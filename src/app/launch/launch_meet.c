@@ -277,7 +277,7 @@ static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *p
         int waits = 10; // a second
         do
             TRY(wait_for(meeting, *fd, POLLOUT, err));
-        while (!meeting->polls[1].revents && --waits > 0);
+        while (!meeting->polls[1].revents && !meeting->group->requests.count && --waits > 0);
         if (meeting->polls[1].revents) getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &bytes);
         is_there = reason == 0;
     }
