@@ -45,6 +45,13 @@ class Top(RunCase):
         self.assertEqual(lines[10:], ["slowest clients  #4 0.500 s (40)  #3 0.375 s (30)  #2 0.250 s (20)",
                                       "50 samples/s  workers lost 1  updates refused 0", "sent 2.5 MB, both ways  simulated 33 s"])
 
+    def test_a_round_in_which_nobody_arrived_has_no_training_loss(self):
+        self.write_run("run", 0)
+        with open(self.path("run/metrics.jsonl"), "w") as file:
+            for number, loss in ((1, 0.75), (2, None)):
+                file.write(json.dumps({"type": "round", "round": number, "train_loss": loss, "test_loss": 0.5, "test_accuracy": 0.5}) + "\n")
+        self.assertRegex(self.top("run", "--once"), r"(?m)^accuracy 50.00%  best 50.00% in round 1  test loss 0.5000$")
+
     def test_tests_before_another_figure_are_not_judged_by_it(self):
         self.write_run("run", 2)
         def round(number, accuracy, loss):

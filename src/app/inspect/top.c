@@ -116,12 +116,11 @@ static void add_tests(Page *page, const TopState *state) {
     const RunFigure *figure = &run->figure;
     const char *loss_key = top_loss_key(state), *set = strcmp(loss_key, "test_loss") == 0 ? "test" : "validation";
     const bool is_loss = strcmp(figure_facts[figure->kind].key, loss_key) == 0;
-    const double train_loss = past_run_number(run->values, "train_loss");
     const int beside = 14;
     const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[64] = "", training[40] = "";
     char sparks[SCREEN_COLUMNS];
-    if (!isnan(train_loss)) snprintf(training, sizeof training, "  training %.4f", train_loss);
+    if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
     if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, past_run_number(run->values, loss_key));
     if (!isnan(run->best))
         add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(figure),

@@ -118,6 +118,7 @@ static void note_round(TopState *state, const json_t *line) {
     const json_t *waits = json_object_get(line, "barrier_wait_seconds");
     state->seconds_lately =
         state->seconds_lately > 0 ? 0.8 * state->seconds_lately + 0.2 * (seconds + tests) : seconds + tests;
+    state->train_loss = past_run_number(line, "train_loss");
     state->refused += or_zero(past_run_number(line, "updates_refused"));
     state->ranks = json_array_size(waits) < TOP_RANKS ? (int)json_array_size(waits) : TOP_RANKS;
     for (int rank = 0; rank < state->ranks; rank++) {
@@ -257,6 +258,7 @@ static Status open_file(TopState *state, Error *err) {
     state->inode = fstat(fileno(state->file), &about) == 0 ? about.st_ino : 0;
     state->tests = 0;
     state->seconds_lately = state->refused = 0;
+    state->train_loss = NAN;
     state->ranks = 0;
     state->is_former = state->is_half = false;
     state->next = state->last = (TopRound){0};
