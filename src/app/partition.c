@@ -74,26 +74,31 @@ static char shade_of(uint32_t count, uint32_t size) {
     return count == 0 ? ' ' : shades[level < (int)sizeof shades - 1 ? level : (int)sizeof shades - 2];
 }
 
-// Two letters per class, or one if the terminal is narrow: a broken line would be unreadable.
-static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t classes) {
+// The samples of each client, and of each class. Two letters per class, or one if the terminal is narrow: a broken line
+// would be unreadable. Samples of one class, or with targets, have no picture.
+static void print_clients(const uint32_t *counts, uint32_t clients, uint32_t classes) {
     enum { BESIDE = sizeof "client  samples  ||" - 1 };
     const int least = 8, space = columns_of(stdout) - BESIDE;
     const uint32_t room = (uint32_t)(space > least ? space : least),
                    most = classes < MOST_COLUMNS ? classes : MOST_COLUMNS, letters = 2 * most <= room ? 2 : 1,
                    columns = most * letters <= room ? most : room;
     const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
-    printf("client  samples  classes 0 to %u\n", columns - 1);
+    fputs("client  samples", stdout);
+    if (classes > 1) printf("  classes 0 to %u", columns - 1);
+    putchar('\n');
     for (uint32_t client = 0; client < clients; client += every) {
         const uint32_t *row = counts + (size_t)client * classes;
         uint32_t size = 0;
         for (uint32_t c = 0; c < classes; c++)
             size += row[c];
-        printf("%6u %8u  |", client, size);
-        for (uint32_t i = 0; i < letters * columns; i++)
+        printf("%6u %8u", client, size);
+        if (classes > 1) fputs("  |", stdout);
+        for (uint32_t i = 0; i < letters * columns && classes > 1; i++)
             putchar(shade_of(row[i / letters], size));
-        fputs("|\n", stdout);
+        fputs(classes > 1 ? "|\n" : "\n", stdout);
     }
-    print_paragraph(stdout, 0, "shades: the share of the client's samples, from none (blank) to all: .:-=+*#%@");
+    if (classes > 1)
+        print_paragraph(stdout, 0, "shades: the share of the client's samples, from none (blank) to all: .:-=+*#%@");
     if (every > 1) printf("(one client in %u, of %u)\n", every, clients);
     if (columns < classes) printf("(the first %u of %u classes)\n", columns, classes);
 }
@@ -160,7 +165,7 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     if (status == STATUS_OK && wishes->json)
         status = print_json(&stats, counts, classes, options, memory, err);
     else if (status == STATUS_OK) {
-        if (has_classes) print_picture(counts, clients, classes);
+        print_clients(counts, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);
         const Partition *partition = &memory->partition;
         if (partition_tests_on(partition) == TESTS_ON_OWN)

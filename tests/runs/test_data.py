@@ -260,7 +260,9 @@ class Data(RunCase):
         self.assertIn("--json is given twice", self.call("partition", "--data", data, "--json", "--json=true", code=64)[1])
         for name in ("train", "test"):
             self.write(f"numbers/{name}.csv", b"x0,target,client\n" + b"".join(b"%d,%d.5,%d\n" % (i, i, i % 2) for i in range(20)))
-        self.assertNotIn("class", self.call("partition", "--data", "numbers")[0])
+        shown, _ = self.call("partition", "--data", "numbers")
+        self.assertNotIn("class", shown)
+        self.assertIn("client  samples\n     0       10\n     1       10\n", shown)
         listed, _ = self.data(data)
         for line in ("long +feature +[-0-9.]+ to [0-9.]+ +feature 0", "kind +label +3: iris, rose, tulip +90 +classes 0 to 2", "id +left out"):
             self.assertRegex(listed, line)
