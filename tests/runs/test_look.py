@@ -117,6 +117,9 @@ class Runs(Look):
         for show in ([], ["--show", "rounds,test_loss"]):
             rows = json.loads(self.sounder("runs", "--by", "rounds", "--format", "json", *show))
             self.assertEqual([(row["rounds"], row["runs"]) for row in rows], [(2, 1), (3, 1)])
+        for show in ("test_loss", "rounds,test_loss"):  # other figures leave the option
+            rows = json.loads(self.sounder("runs", "--show", show, "--format", "json"))
+            self.assertEqual([row["rounds"] for row in rows], [2, 3])
 
     def test_a_run_that_is_named_twice_counts_once(self):
         self.write_run("runs/a", [0.5])

@@ -14,15 +14,25 @@
 #include "app/inspect/runs.h"
 #include "base/spread.h"
 
+// Whether --show names the rounds.
+static bool names_rounds(const char *show) {
+    char names[OPTION_TEXT_BYTES], *rest;
+    snprintf(names, sizeof names, "%s", show);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
+        if (strcmp(name, "rounds") == 0) return true;
+    return false;
+}
+
 // A line a run --------------------------------------------------------------------------------------------------------
 
 Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Error *err) {
     ByOptions shown = {0};
     RunColumns columns;
-    for (int i = 0; i < option_count; i++) { // the figure of that name tells of --rounds, too
+    const bool figure_tells = !*show || names_rounds(show); // the figure of that name tells of --rounds, too
+    for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
-        if (option != option_find("rounds") && !option->unsaved && past_runs_differ(runs->all, runs->count, option))
-            by_options_add(&shown, option);
+        if (figure_tells && option == option_find("rounds")) continue;
+        if (!option->unsaved && past_runs_differ(runs->all, runs->count, option)) by_options_add(&shown, option);
     }
     const size_t path = table_add_column(table, "run", "run", -1),
                  state = table_add_column(table, "state", "state", -1);
@@ -85,15 +95,6 @@ static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *
     if (finished < runs->count)
         printf("left out, for %s not finished: %zu of %zu runs\n", runs->count - finished == 1 ? "it is" : "they are",
                runs->count - finished, runs->count);
-}
-
-// Whether --show names the rounds.
-static bool names_rounds(const char *show) {
-    char names[OPTION_TEXT_BYTES], *rest;
-    snprintf(names, sizeof names, "%s", show);
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
-        if (strcmp(name, "rounds") == 0) return true;
-    return false;
 }
 
 static Status fill_means(Table *table, const PastRuns *runs, size_t finished, ByOptions *by, const char *show,
