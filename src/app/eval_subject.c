@@ -132,7 +132,7 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
                     shell_word(word, note + 8));
     zoo_expand(text, sizeof text, given ? options->model : note, data->classes);
     const char *input = safetensors_note(file, "sounder.input");
-    const bool is_text = input && strchr(input, 'x') && data->items.vocabulary > 0;
+    const bool is_text = input && strncmp(input, "1x1x", 4) == 0 && data->items.vocabulary > 0;
     char shape[48];
     snprintf(shape, sizeof shape, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
     if (input && strcmp(input, shape) != 0)

@@ -284,6 +284,8 @@ class Init(RunCase):
         self.assertEqual(figures["other"], figures["numbered"])
         self.assertGreater(figures["other"]["test_accuracy"], 0.3)  # by chance 0.1
         self.assertIn("those of --data other are 1x1x80; say length=12 in --data", self.call("eval", run, "--data", "other", code=64)[1])
+        self.train("--data", "synthetic:1x4x3:20:10", "--model", "linear 10", "--clients", "2", "--rounds", "1", "--quiet", "--out", "images")
+        self.assertIn("those of --data other are 1x1x80\n", self.call("eval", "images", "--data", "other", code=64)[1])
         for refused in (["eval", run], ["train", "--model", nets[0][0], "--init", run + "/model.safetensors", "--out", "refused", "--quiet"]):
             self.assertIn(f"{self.path('beyond')}: its texts have characters that are not in the model's vocabulary (4, in 24 places): b, z, \\xa9, \\xc3; leave",
                           self.call(*refused, "--data", "beyond length=12", code=65)[1])
