@@ -26,14 +26,18 @@ static bool find_record(ClientRecord **record, ClientRecords *records, const jso
     return true;
 }
 
-int client_records_model(ClientRecords *records, const json_t *line) {
+int client_records_model(const ClientRecords *records, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "model"));
-    int model = 0;
-    while (model < records->model_count &&
-           strncmp(records->models[model], name ? name : "", CLIENT_MODEL_BYTES - 1) != 0)
-        model++;
-    if (model < records->model_count || model == CLIENT_MODELS) return model;
-    snprintf(records->models[model], CLIENT_MODEL_BYTES, "%s", name ? name : "");
+    for (int model = 0; model < records->model_count; model++)
+        if (strncmp(records->models[model], name ? name : "", CLIENT_MODEL_BYTES - 1) == 0) return model;
+    return CLIENT_MODELS;
+}
+
+static int find_model(ClientRecords *records, const json_t *line) {
+    const int known = client_records_model(records, line);
+    if (known < CLIENT_MODELS || records->model_count == CLIENT_MODELS) return known;
+    const char *name = json_string_value(json_object_get(line, "model"));
+    snprintf(records->models[records->model_count], CLIENT_MODEL_BYTES, "%s", name ? name : "");
     return records->model_count++;
 }
 
@@ -43,7 +47,7 @@ bool client_records_note(ClientRecords *records, const json_t *line) {
     if (!trains && !metrics_is(line, "client_evaluation")) return true;
     if (!find_record(&record, records, line)) return false;
     const double samples = past_run_number(line, "samples"), loss = past_run_number(line, "loss");
-    const int model = trains || !record ? CLIENT_MODELS : client_records_model(records, line);
+    const int model = trains || !record ? CLIENT_MODELS : find_model(records, line);
     if (record && trains) {
         record->trained++;
         record->samples = samples;

@@ -38,8 +38,8 @@ typedef struct ClientRecords {
 // false if memory runs out.
 bool client_records_note(ClientRecords *records, const json_t *line);
 
-// Returns the number of the line's model; CLIENT_MODELS if there are too many. A new one is added.
-int client_records_model(ClientRecords *records, const json_t *line);
+// Returns the number of the line's model, by the first line of a client about each; CLIENT_MODELS: none is about it.
+int client_records_model(const ClientRecords *records, const json_t *line);
 
 // Whether the client took part in the last test of the model.
 bool client_records_tested(const ClientRecords *records, size_t client, int model);
