@@ -224,7 +224,7 @@ static const ClashRow clashes[] = {
     {NO_IMAGES, {CROPS, FLIPS}, "those samples are no images; leave it out"},
     {WEIGHS_CLASSES, {SMOOTHS}, "a sample then belongs to several classes; leave one of the two out"},
     {BCE, {WEIGHS_CLASSES, SMOOTHS}, "its labels are 0 or 1 and count alike; leave that out"},
-    {TARGETS, {SMOOTHS, WEIGHS_CLASSES}, "those samples have targets instead of labels; leave it out"},
+    {TARGETS, {SMOOTHS, WEIGHS_CLASSES}, "those samples have no classes; leave it out"},
     {TARGETS, {ATTACKS_SAMPLES}, "those samples have no labels; take another attack"},
     {TARGETS, {DRIFTS_LABELS}, "those samples have no labels; take pixels or classes"},
     {EMBEDS, {CROPS, FLIPS}, "an embedding reads no images; leave it out"},

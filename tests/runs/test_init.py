@@ -167,7 +167,7 @@ class Init(RunCase):
     def test_what_data_and_nets_do_not_go_with_is_refused_with_both_sides(self):
         targets, embedding = ["--data", "quadratics a=1,4 b=0,3", "--clients", "2", "--model", "linear 1"], ["--model", "embedding 256 4; lstm 5 last; linear 10"]
         for options, sentence in (([*targets, "--label-smoothing", "0.1"], '--label-smoothing 0.1 does not go with --data "quadratics a=1,4 b=0,3": those samples '
-                                                                          "have targets instead of labels; leave it out"),
+                                                                          "have no classes; leave it out"),
                                   ([*targets, "--drift", "labels"], "those samples have no labels; take pixels or classes"),
                                   ([*targets, "--random-crop", "2"], "those samples are no images; leave it out"),
                                   ([*embedding, "--drift", "pixels"], "--drift pixels does not go with --model \"embedding 256 4; "),

@@ -97,7 +97,7 @@ class Labels(RunCase):
 
     def test_what_does_not_go_with_several_labels_is_refused(self):
         data = self.write()
-        for options, sentence in ((["--label-smoothing", "0.1"], "does not go with --data"), (["--class-weights", "balanced"], "does not go with --data"),
+        for options, sentence in ((["--label-smoothing", "0.1"], "those samples have no classes"), (["--class-weights", "balanced"], "have no classes"),
                                   (["--partition", "dirichlet"], "deals by class"), (["--patience", "2", "--patience-by", "auc"], "have several labels each, and so a model no AUC; take macro-f1"),
                                   (["--attack", "label-flip", "--attackers", "0"], "does not go with --data"),
                                   (["--trainer", "python3 own.py"], "have several labels each, which a trainer is not given")):
