@@ -65,7 +65,6 @@ static const ClashRow clashes[] = {
     {FEEDS_BACK, {NOISES}, "what feeds back is not clipped, and nothing is private; take feedback=no"},
     {VOTES, {NOT_SIGNS}, "it counts signs; add send sign"},
     {VOTES, {COUNTS_UNEVENLY}, "votes count alike; add combine mean uniform"},
-    {VOTES, {CLIPS_ALONE}, "signs have no length; leave send clip out, or add send noise"},
     // A client's own noise hides its data from the server only if the client tells nothing else.
     {NOISES, {KEEPS}, "what its clients keep would be handed in without noise"},
     {NOISES, {ADAPTS_CLIP}, "whether an update was longer than the norm would be told without noise; take send clip"},
@@ -103,7 +102,6 @@ static const ClashRow clashes[] = {
     {WILD, {NOT_SGD}, "its workers write SGD's steps into one model"},
     {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
-    {WRITES, {COUNTS_OTHERWISE}, "its steps count by their samples; add combine mean samples"},
     // Optimizer states of clients, and settings of training.
     {STATE_KEPT, {KEEPS_FOR_ROUNDS, CONTRASTS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
@@ -137,9 +135,6 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
     {WEIGHS_CLIENTS, {COUNTS_OTHERWISE},
      "its clients do not count by their samples, in whose place your weights are; add combine mean samples"},
-    {WEIGHS_CLIENTS, {REPLICAS}, "what replicas give counts alike; leave one of the two out"},
-    {WEIGHS_CLIENTS, {STEPS_ON_ONE}, "an update that makes a step alone counts whole; raise K, or leave one of the two out"},
-    {OVER_SELECTS, {DRAWS_ALL}, "there are no more clients to ask; lower --clients-per-round"},
     {GROWS, {RELEASES, ADAPTS_CLIP}, "its noise is that of cohorts of one size; leave one of the two out"},
     {GROWS, {BUFFERS}, "its clients begin one after the other; leave one of the two out"},
     {GROWS, {LEARNS}, "all its clients take part in every round; leave one of the two out"},
@@ -238,6 +233,15 @@ static const ClashRow clashes[] = {
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
+};
+
+// Pairs of which one changes nothing beside the other. Former versions took them, so that their runs are continued.
+static const ClashRow idle_clashes[] = {
+    {VOTES, {CLIPS_ALONE}, "signs have no length; leave send clip out, or add send noise"},
+    {WRITES, {COUNTS_OTHERWISE}, "its steps count by their samples; add combine mean samples"},
+    {WEIGHS_CLIENTS, {REPLICAS}, "what replicas give counts alike; leave one of the two out"},
+    {WEIGHS_CLIENTS, {STEPS_ON_ONE}, "an update that makes a step alone counts whole; raise K, or leave one of the two out"},
+    {OVER_SELECTS, {DRAWS_ALL}, "there are no more clients to ask; lower --clients-per-round"},
 };
 // clang-format on
 
@@ -364,8 +368,8 @@ static int place(Trait trait) {
 }
 
 // The first row that fits is reported. A list of others ends with 0, which is no trait.
-bool clash_among(Clash *clash, const Traits *traits, Trait with) {
-    for (const ClashRow *row = clashes; row < clashes + sizeof clashes / sizeof *clashes; row++)
+static bool clash_in(Clash *clash, const ClashRow *rows, size_t count, const Traits *traits, Trait with) {
+    for (const ClashRow *row = rows; row < rows + count; row++)
         for (const ShortTrait *at = row->others; traits->has[row->one] && *at; at++) {
             const Trait one = (Trait)row->one, other = (Trait)*at;
             if (!traits->has[other] || (with && with != one && with != other)) continue;
@@ -374,4 +378,10 @@ bool clash_among(Clash *clash, const Traits *traits, Trait with) {
             return true;
         }
     return false;
+}
+
+bool clash_among(Clash *clash, const Traits *traits, Trait with) {
+    return clash_in(clash, clashes, sizeof clashes / sizeof *clashes, traits, with) ||
+           (!traits->is_recorded &&
+            clash_in(clash, idle_clashes, sizeof idle_clashes / sizeof *idle_clashes, traits, with));
 }
