@@ -72,7 +72,7 @@ class Plan(RunCase):
     def test_the_memory_that_it_says_is_that_of_the_run_within_a_fifth(self):
         for number, (algorithm, (model, *more)) in enumerate(KINDS.items()):
             with self.subTest(algorithm):
-                rounds = "3" if model == WIDE else "20"  # long enough to be looked at, on a busy machine, too
+                rounds = "12" if model == WIDE else "30"  # long enough to be looked at, on a busy machine, too
                 options = [*SAMPLES, "--rounds", rounds, "--algorithm", algorithm, "--model", model, *more]
                 said, _ = self.plan(*options)
                 shared, parent = self.measure(*options, "--out", str(number))
