@@ -17,7 +17,7 @@ typedef struct Rounds Rounds;
 typedef struct RealClock {
     Schedule log; // owned: the jobs that were applied, in the order of their arrival
     Owned owned;
-    uint32_t *visits, *lost; // owned (clients): begun so often; to begin anew
+    uint32_t *visits, *lost; // owned (clients): how often each has begun; those that have to begin again (lost_count)
     uint8_t *busy;           // owned (clients)
     uint32_t picked, next;   // of the draw of the version (Cohort.drawn); its next client
     uint32_t lost_count;

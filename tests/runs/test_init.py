@@ -282,7 +282,7 @@ class Init(RunCase):
             self.assertNotIn("warning", err)
             figures[data] = {key: value for key, value in json.loads(out).items() if key.startswith("test_")}
         self.assertEqual(figures["other"], figures["numbered"])
-        self.assertGreater(figures["other"]["test_accuracy"], 0.3)  # by chance 0.1
+        self.assertGreater(figures["other"]["test_accuracy"], 0.3 if ON_CARD else 0.5)  # of a smaller net there; by chance 0.1
         self.assertIn("those of --data other are 1x1x80; say length=12 in --data", self.call("eval", run, "--data", "other", code=64)[1])
         self.train("--data", "synthetic:1x4x3:20:10", "--model", "linear 10", "--clients", "2", "--rounds", "1", "--quiet", "--out", "images")
         self.assertIn("those of --data other are 1x1x80\n", self.call("eval", "images", "--data", "other", code=64)[1])

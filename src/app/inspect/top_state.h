@@ -57,7 +57,7 @@ typedef struct TopState {
     double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
     size_t tests;                                     // number of entries in figures and losses
     double seconds_lately;                            // of one round, as the mean of the last few
-    double train_loss;                                // of the last round; NaN: nobody arrived in it
+    double train_loss;                                // of the last round; NaN: no client arrived in it
     double refused;                                   // updates
     bool is_former, is_half; // the last start was of a version that halved losses of targets; they are such
     bool is_chosen;          // set by the caller: the user did not name this run
