@@ -4,6 +4,7 @@ bits.json      for each instruction set, sha256 of the weights of every named al
                the partition file of every form, and of the last checkpoint, the whole file, of algorithms that keep a state
 help.txt       `sounder help TOPIC` for every topic, the manual page and what completion is made of
 refusals.txt   command lines that contradict themselves, and the sentence that each gets
+               their model's weights on the emulated GPU (x86 alone), by the kernels that they run, for clients of unequal sizes
 config.yaml    what a run with nothing but defaults writes down
 
 A change that is meant to move one of these writes them again, looks at `git diff tests/record`, and says why in its commit:
@@ -28,6 +29,19 @@ USERS = ["natural-id", "grouped-natural-id size=3", "leaf fraction=0.5", "leaf-i
 CLIENTS = {"size sizes=40,60": "2", "exponential": "4", "distribution": "10", "natural-id": "100", "grouped-natural-id size=3": "34",
            "leaf fraction=0.5": "47", "leaf-iid fraction=0.5": "50"}  # that the form wants; else 8
 STATEFUL = ["scaffold", "feddyn", "ditto", "fedrep", "top-k", "local-sgd", "fedbuff", "fedadam"]
+EMULATED = os.path.join(os.path.dirname(SOUNDER), "sounder_emulated")
+# What each name trains: shape of the samples, net, algorithm. Together they launch every kernel of src/nn/kernels but the losses of numbers.
+GPU = {"products": ("1x8x8", "2nn", "fedavg"),
+       "convolutions": ("3x12x12", "conv 10 5 pad 2; relu; pool 2; conv 4 3 pad 1; relu; conv 9 1; linear classes", "fedavg"),
+       "strided convolutions": ("3x12x12", "conv 8 5 stride 2 pad 2; batchnorm; relu as a; conv 12 3 stride 2 pad 1; batchnorm as b; conv 12 1 stride 2 from a; batchnorm; "
+                                           "add b; relu; globalpool; linear classes", "fedavg"),
+       "other convolutions": ("4x9x9", "conv 8 3 groups 4 pad 1; silu; conv 8 3 groups 8 stride 2 pad 1; conv 6 3 dilation 2 pad 2; leakyrelu; avgpool 2; linear classes", "fedavg"),
+       "norms": ("3x8x8", "conv 8 3; groupnorm 4; prelu; dropout2d 0.2; conv 6 3; layernorm; tanh; dropout 0.3; linear classes", "fedavg"),
+       "recurrence": ("1x6x5", "linear 9 each; transpose; gru 5 as a; last; relu; linear 6 as b; mean from a; linear 6; mul b; linear classes", "fedavg"),
+       "attention": ("1x6x5", "linear 6 each; positions; attention 2 as a; linear 6 each; add a; layernorm each; lstm 6 last; linear classes", "fedavg"),
+       "client states": ("1x8x8", "linear 20; relu; linear classes", "scaffold"),
+       "second models": ("1x8x8", "linear 20; relu; linear classes", "ditto"),
+       "server states": ("1x8x8", "linear 20; relu; linear classes", "fedadam")}
 TOPICS = ["train", "eval", "diff", "replay", "partition", "privacy", "runs", "report", "sweep", "reproduce", "top", "launch",
           "nodes", "metrics", "models", "algorithms", "dial", "attacks", "partitions", "data", "federations", "lr"]
 TEXTS = [["--help"], ["train", "-h"], *(["help", topic] for topic in TOPICS), ["help", "man"],
@@ -82,6 +96,15 @@ class Record(RunCase):
             shutil.rmtree(out)
         return found
 
+    def gpu(self):
+        found = {}
+        for name, (shape, net, algorithm) in GPU.items():
+            out = self.path(f"gpu-{len(found)}")
+            found[name] = bits(SETS[0], [EMULATED, "train", "--data", f"synthetic:{shape}:60:8", "--model", net, "--algorithm", algorithm, "--clients", "4",
+                                         "--rounds", "2", "--partition", "linear", "--batch-size", "6", "--lr", "0.05", "--workers", "1", "--device", "cuda",
+                                         "--quiet", "--out", out], out)
+        return found
+
     def partitions(self):
         found = {}
         for data, forms in ("synthetic:1x4x4:1000:100", FORMS), ("synthetic-leaf", USERS):
@@ -114,7 +137,7 @@ class Record(RunCase):
 
     def bits(self):
         return {"algorithms": {isa: self.algorithms(isa) for isa in SETS}, "nets": {isa: self.nets(isa) for isa in SETS},
-                "partitions": self.partitions(), "checkpoints": {isa: self.checkpoints(isa) for isa in SETS}}
+                "partitions": self.partitions(), "checkpoints": {isa: self.checkpoints(isa) for isa in SETS}, "gpu": self.gpu()}
 
     # What the record says -------------------------------------------------------------------------------------------
 
@@ -130,6 +153,10 @@ class Record(RunCase):
 
     def test_partitions(self):
         self.assertEqual(self.partitions(), json.loads(read("bits.json"))["partitions"])
+
+    @unittest.skipIf(SANITIZED or not SETS, "fused multiply-adds of other processors round otherwise; with sanitizers too slow")
+    def test_emulated_gpu(self):
+        self.assertEqual(self.gpu(), json.loads(read("bits.json"))["gpu"])
 
     @unittest.skipIf(SANITIZED or not SETS, "the same code as elsewhere, ten times as slow")
     def test_models_and_checkpoints(self):
