@@ -289,6 +289,25 @@ class Sweep(RunCase):
         told = self.sweep("--data", "synthetic:1x8x8:500:100", *SMALL[2:], "--lr", "0.1,0.2", "--out", "s", code=64)
         self.assertIn("error: s/lr=0.1 holds a run with another --data; give the sweep another --out", told)
 
+    def test_a_run_that_was_killed_before_its_first_line_is_begun_again(self):
+        """Its cohort follows from the clients and was not recorded yet; another cohort is another run nevertheless."""
+        arguments = [*SMALL, "--new-clients", "1", "--lr", "0.1,0.2", "--out", "s"]
+        self.sweep(*arguments)
+        right, torn = self.model("s/lr=0.1"), b'{"type":"start","ti'
+        for record in (None, b"", torn):
+            for name in os.listdir(self.path("s/lr=0.1")):
+                if name != "config.yaml":
+                    shutil.rmtree(self.path("s/lr=0.1", name)) if os.path.isdir(self.path("s/lr=0.1", name)) else os.remove(self.path("s/lr=0.1", name))
+            if record is not None:
+                with open(self.path("s/lr=0.1/metrics.jsonl"), "wb") as file:
+                    file.write(record)
+            if record == torn:
+                told = self.sweep(*arguments, "--clients-per-round", "2", code=64)
+                self.assertIn("error: s/lr=0.1 holds a run with another --clients-per-round; give the sweep another --out", told)
+            out = self.sweep(*arguments)
+            self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
+            self.assertEqual((out.count("(done before)"), self.model("s/lr=0.1")), (1, right))
+
     def test_a_run_of_defaults_alone_is_taken_up(self):
         self.train(*BASE[:4], "--out", "s/run")
         with open(self.path("s/run/config.yaml"), "w") as file:  # the default data would take a minute

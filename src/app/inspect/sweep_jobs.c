@@ -82,9 +82,13 @@ static bool is_goal(const Option *option) {
     return is_stop(option) || strcmp(option->name, "target") == 0 || strcmp(option->name, "patience-by") == 0;
 }
 
-// Returns the first option in which the run in the folder differs from this one; NULL if none does.
+// Returns the first option in which the run in the folder differs from this one; NULL if none does. A run that ended
+// before its first line recorded no counts that follow from its other options: they are derived here, as for the job.
 static const Option *find_difference(const PastRun *past, const Options *options) {
     PastRun there = *past, wanted = {.options = *options};
+    Error ignored; // a config.yaml that cannot be resolved differs in some option
+    there.options.cores = options->cores;
+    if (!past->start) (void)options_resolve(&there.options, &ignored);
     options_pin_cosine(&there.options, there.options.rounds);
     options_pin_cosine(&wanted.options, wanted.options.rounds);
     // The record of a run on files has their full path.
