@@ -21,7 +21,8 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
     const Status status = external->owned.lacks_memory
                               ? fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort)
                               : aggregator_open(&external->aggregator, combine->memory, output, wait, err);
-    if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);
+    if (host && status == STATUS_UNAVAILABLE)
+        trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR, err->message);
     if (status != STATUS_OK) {
         external_close(external);
         return status;

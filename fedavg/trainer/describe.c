@@ -175,7 +175,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     if (status == STATUS_OK) return STATUS_OK;
     trainer_net_free(net);
     // The run's folder does not exist yet, and with it no trainer.log: the exception is shown here or nowhere.
-    if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);
+    if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY, why.message);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
     return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);
 }

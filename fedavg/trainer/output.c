@@ -15,7 +15,8 @@ enum {
     LINE_BYTES = 4096,     // a longer line is written in pieces
     PREFIX_BYTES = 24,
     SHOWN_LINES = 20,
-    FIRST_RANK = 2, // the source of rank 0
+    SAID_BYTES = 200, // of a line that is looked for in a sentence
+    FIRST_RANK = 2,   // the source of rank 0
 };
 
 // A pipe per process, and not the file itself, because a trainer prints before the run's folder exists, because lines
@@ -26,9 +27,10 @@ struct OutputSource {
     char prefix[PREFIX_BYTES];
     char line[LINE_BYTES]; // the line that has no end yet
     size_t used;
+    bool returned;         // a carriage return was its last sign: other text than the end of the line takes its place
     char kept[KEPT_BYTES]; // the last complete lines, without prefix
     size_t kept_bytes;
-    size_t unwritten; // the last bytes of `kept` that wait for the file
+    size_t unwritten; // bytes of lines that the file has not got; of these `kept` has the last
 };
 
 static Status add_source(TrainerOutput *output, const char *prefix, Error *err) {
@@ -96,33 +98,64 @@ static void write_line(TrainerOutput *output, const char *prefix, const char *li
     if (ftruncate(output->file, before.st_size) != 0) log_debug("%s ends in a part of a line", output->path);
 }
 
-// Keeps the line, and writes it if the file has begun. The last lines are kept in memory so that a run that ends by a
-// trainer's exception can show it, even if the file could not be written.
+// A program that prints in each step would fill the disk. The file that is full gets one line more here, and the last
+// lines of each source at the end.
+static bool has_room(TrainerOutput *output, size_t bytes) {
+    static const char full[] = "sounder: the file is full; the last lines of each trainer follow when the run ends\n";
+    if (output->file < 0) return false;
+    if (!output->path[0] || (!output->full && output->room >= bytes)) return true;
+    if (!output->full) {
+        log_warning("%s has %d MiB; of what trainers print from here on it gets the last lines", output->path,
+                    TRAINER_LOG_MIB);
+        write_line(output, "", full, sizeof full - 1);
+    }
+    output->full = true;
+    return false;
+}
+
+static const char *next_line(const char *text, const char *end) {
+    const char *stop = memchr(text, '\n', (size_t)(end - text));
+    return stop ? stop + 1 : end;
+}
+
+// Keeps the line, and writes it if the file has begun and has room. The last lines are kept in memory so that a run
+// that ends by a trainer's exception can show it, even if the file could not be written.
 static void take_line(TrainerOutput *output, OutputSource *source, const char *line, size_t bytes) {
     if (source->kept_bytes + bytes > KEPT_BYTES) {
-        const size_t gone = source->kept_bytes + bytes - KEPT_BYTES;
-        memmove(source->kept, source->kept + gone, source->kept_bytes - gone);
-        source->kept_bytes -= gone;
+        const char *end = source->kept + source->kept_bytes;
+        const char *next = next_line(source->kept + (source->kept_bytes + bytes - KEPT_BYTES - 1), end); // whole lines
+        source->kept_bytes = (size_t)(end - next);
+        memmove(source->kept, next, source->kept_bytes);
     }
     memcpy(source->kept + source->kept_bytes, line, bytes);
     source->kept_bytes += bytes;
-    if (output->file >= 0)
-        write_line(output, source->prefix, line, bytes);
-    else
-        source->unwritten = source->unwritten + bytes < KEPT_BYTES ? source->unwritten + bytes : KEPT_BYTES;
+    const size_t all = strlen(source->prefix) + bytes;
+    if (!has_room(output, all)) {
+        source->unwritten += bytes;
+        return;
+    }
+    output->room -= output->path[0] ? all : 0;
+    write_line(output, source->prefix, line, bytes);
 }
 
 static void end_line(TrainerOutput *output, OutputSource *source) {
     source->line[source->used++] = '\n';
     take_line(output, source, source->line, source->used);
     source->used = 0;
+    source->returned = false;
 }
 
-// A line without an end must not grow without bound: it is cut where the buffer is full.
+// A line without an end must not grow without bound: it is cut where the buffer is full. A progress bar returns to
+// the line's begin for each of its texts: its last text is the line.
 static void take_text(TrainerOutput *output, OutputSource *source, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
+        const bool returns = text[i] == '\r';
         if (text[i] == '\n' || source->used == LINE_BYTES - 1) end_line(output, source);
-        if (text[i] != '\n') source->line[source->used++] = text[i];
+        if (text[i] != '\n' && !returns) {
+            if (source->returned) source->used = 0;
+            source->line[source->used++] = text[i];
+        }
+        source->returned = returns;
     }
 }
 
@@ -152,62 +185,93 @@ static void open_file(TrainerOutput *output, const Folder *folder) {
         snprintf(output->path, sizeof output->path, "%.4000s/%s", folder->path, TRAINER_LOG_NAME);
         // The run's folder may be one that others write to: a link under this name would make the run write elsewhere,
         // and opening a pipe under it would wait for a reader.
+        // A second name of it is another file of the user's, to which the run would append.
+        Error why;
         output->file = openat(folder->fd, TRAINER_LOG_NAME,
                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-        if (output->file >= 0) return;
-        log_warning("%s cannot be written: %s; trainers print here", output->path, strerror(errno));
+        const Status status = output->file < 0 ? fail_errno(&why, STATUS_IO, "%s cannot be written", output->path)
+                                               : file_check_own(output->file, output->path, &why);
+        if (status == STATUS_OK) return;
+        log_warning("%s; trainers print here", why.message);
+        if (output->file >= 0) close(output->file);
         output->path[0] = '\0';
     }
     // A copy, so that closing the output does not close the run's own stderr.
     output->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 }
 
+// Writes the lines that the file has not got: those of before the folder existed, as the program that told its net
+// prints, or of after the file was full. `kept` has them, unless there were more than it holds.
+static void write_waiting(TrainerOutput *output, OutputSource *source) {
+    const size_t waits = source->unwritten < source->kept_bytes ? source->unwritten : source->kept_bytes;
+    const char *next = source->kept + source->kept_bytes - waits, *end = source->kept + source->kept_bytes;
+    if (source->unwritten > waits) {
+        char text[LINE_BYTES];
+        const int bytes =
+            snprintf(text, sizeof text, "sounder: %zu bytes are left out here\n", source->unwritten - waits);
+        write_line(output, source->prefix, text, (size_t)bytes);
+    }
+    while (next < end) {
+        const char *stop = memchr(next, '\n', (size_t)(end - next));
+        const size_t bytes = stop ? (size_t)(stop - next) + 1 : (size_t)(end - next);
+        write_line(output, source->prefix, next, bytes < LINE_BYTES ? bytes : LINE_BYTES);
+        next += bytes;
+    }
+    source->unwritten = 0;
+}
+
 void trainer_output_begin(TrainerOutput *output, const Folder *folder) {
     open_file(output, folder);
-    for (uint32_t i = 0; i < output->sources; i++) {
-        OutputSource *source = &output->source[i];
-        // Lines from before the folder existed: those of the program that told its net. They are still in `kept`,
-        // unless there were more than it holds.
-        const size_t waits = source->unwritten < source->kept_bytes ? source->unwritten : source->kept_bytes;
-        const char *next = source->kept + source->kept_bytes - waits, *end = source->kept + source->kept_bytes;
-        while (next < end) {
-            const char *stop = memchr(next, '\n', (size_t)(end - next));
-            const size_t bytes = stop ? (size_t)(stop - next) + 1 : (size_t)(end - next);
-            write_line(output, source->prefix, next, bytes < LINE_BYTES ? bytes : LINE_BYTES);
-            next += bytes;
-        }
-        source->unwritten = 0;
-    }
+    output->room = (size_t)TRAINER_LOG_MIB << 20;
+    for (uint32_t i = 0; i < output->sources; i++)
+        write_waiting(output, &output->source[i]);
 }
 
-// Where the last exception begins, in Python's words, or the last lines begin. An exception that was handled may be
-// followed by hundreds of ordinary lines: those would hide why the program has ended.
-static const char *last_exception(const char *text, size_t bytes) {
+// Whether the sentence has what the line says, but for the name of an exception in front.
+static bool says(const char *why, const char *line, const char *end) {
+    char text[SAID_BYTES];
+    snprintf(text, sizeof text, "%.*s", (int)(next_line(line, end) - line), line);
+    text[strcspn(text, "\n")] = '\0';
+    const char *named = strstr(text, ": ");
+    return text[0] && (strstr(why, text) || (named && strstr(why, named + 2)));
+}
+
+// [*start, the returned end) of the exception by which a program has failed, as Python prints it, or of the last lines
+// that it has printed. It is the last exception that `why` has, since a program may print others that it handles; and
+// it is not the end of the text, since libraries say farewell in dozens of lines.
+static const char *last_exception(const char **start, const char *text, size_t bytes, const char *why) {
     static const char words[] = "Traceback (most recent call last)";
-    const char *found = NULL, *end = text + bytes, *start = end;
-    for (const char *next = text; (next = memmem(next, (size_t)(end - next), words, sizeof words - 1)); next++)
-        found = next;
+    const char *end = text + bytes, *first = text, *last = end;
+    for (const char *next = text; (next = memmem(next, (size_t)(end - next), words, sizeof words - 1));) {
+        const char *found = next;
+        for (next = next_line(next, end); next < end && (*next == ' ' || *next == '\t');)
+            next = next_line(next, end);
+        if (next == end || !says(why, next, end)) continue;
+        first = found;
+        for (last = next_line(next, end); last < end && says(why, last, end);) // a message may have several lines
+            last = next_line(last, end);
+    }
     int lines = 0;
-    while (start > text && (start[-1] != '\n' || lines++ < SHOWN_LINES))
-        start--;
-    return found && found > start ? found : start;
+    for (*start = last; *start > first && ((*start)[-1] != '\n' || lines++ < SHOWN_LINES);)
+        --*start;
+    return last;
 }
 
-void trainer_output_print_last(TrainerOutput *output, int rank) {
+void trainer_output_print_last(TrainerOutput *output, int rank, const char *why) {
     if (output->sources <= (uint32_t)(FIRST_RANK + rank)) return;
     trainer_output_serve(output);
     OutputSource *source = &output->source[FIRST_RANK + rank];
     if (source->used > 0) end_line(output, source);
     if (output->file >= 0 && !output->path[0]) return; // it was printed
-    const char *end = source->kept + source->kept_bytes;
-    for (const char *next = last_exception(source->kept, source->kept_bytes); next < end;) {
-        const char *stop = memchr(next, '\n', (size_t)(end - next));
+    const char *next, *end = last_exception(&next, source->kept, source->kept_bytes, why);
+    while (next < end) {
         char line[LINE_BYTES];
-        snprintf(line, sizeof line, "%.*s", (int)(stop ? stop - next : end - next), next);
+        snprintf(line, sizeof line, "%.*s", (int)(next_line(next, end) - next), next);
+        line[strcspn(line, "\n")] = '\0';
         // Control characters that a program prints are for trainer.log and not for a terminal.
         disarm_text(line);
         fprintf(stderr, "%s%s\n", rank < 0 ? "" : source->prefix, line);
-        next = stop ? stop + 1 : end;
+        next = next_line(next, end);
     }
 }
 
@@ -216,6 +280,7 @@ void trainer_output_close(TrainerOutput *output) {
     trainer_output_serve(output);
     for (uint32_t i = 0; i < output->sources; i++) {
         if (output->source[i].used > 0) end_line(output, &output->source[i]);
+        if (output->file >= 0) write_waiting(output, &output->source[i]);
         close(output->source[i].read_fd);
         close(output->source[i].write_fd);
     }

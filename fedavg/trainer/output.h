@@ -8,10 +8,12 @@
 //   trainer_output_begin(&output, folder);                     // writes the lines so far, and all later ones
 //   trainer_output_poll(&output, polls);                       // (output.sources), for the poll of the parent's loop
 //   trainer_output_serve(&output);                             // in it
-//   trainer_output_print_last(&output, rank);                  // a run that ends by a trainer's failure
+//   trainer_output_print_last(&output, rank, why);             // a run that ends by a trainer's failure
 //   trainer_output_close(&output);
 //
-// A file that cannot be written costs one warning, and the lines that it cannot hold.
+// A file that cannot be written costs one warning, and the lines that it cannot hold. A start or a resume adds at most
+// TRAINER_LOG_MIB to it, and then the last lines of each source. A progress bar, which writes its line again after each
+// carriage return, leaves its last text.
 #ifndef SOUNDER_FEDAVG_TRAINER_OUTPUT_H
 #define SOUNDER_FEDAVG_TRAINER_OUTPUT_H
 
@@ -24,6 +26,8 @@
 
 #define TRAINER_LOG_NAME "trainer.log"
 
+enum { TRAINER_LOG_MIB = 64 };
+
 typedef struct OutputSource OutputSource;
 
 typedef struct TrainerOutput {
@@ -32,6 +36,8 @@ typedef struct TrainerOutput {
     int *write_fds;       // owned (sources - 2): of the workers
     int file;             // owned; -1: not begun
     bool warned;          // of a file that cannot be written
+    size_t room;          // bytes of lines that the file still takes
+    bool full;            // a line did not fit
     char path[4096];      // of the file, for messages; "": without a folder lines go to stderr
 } TrainerOutput;
 
@@ -52,8 +58,9 @@ void trainer_output_poll(const TrainerOutput *output, struct pollfd *polls);
 // Reads what is there, without waiting.
 void trainer_output_serve(TrainerOutput *output);
 
-// Prints the last exception that the rank's trainer has printed (its last 20 lines if there is none) on stderr.
-void trainer_output_print_last(TrainerOutput *output, int rank);
+// Prints on stderr what explains `why`, by which the rank's trainer has failed: the exception with that message, or the
+// last lines that the trainer has printed; at most 20.
+void trainer_output_print_last(TrainerOutput *output, int rank, const char *why);
 
 void trainer_output_close(TrainerOutput *output);
 

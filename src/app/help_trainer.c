@@ -95,8 +95,10 @@ static const HelpEntry rules[] = {
     {"--check-trainer",
      "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor that differs, "
      "with the likely cause. Where the algorithm adds to the gradients, also whether the trainer heeds that"},
-    {"output", "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
-               "where a run has no folder, to stderr. A run that a trainer ends shows its last exception"},
+    {"output",
+     "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
+     "where a run has no folder, to stderr. A start or --resume adds at most 64 MiB, and then the last lines; of "
+     "a progress bar the last text is kept. A run that a trainer ends shows its last exception"},
     {"starts", "the program starts once, up to its first turn, which is a rehearsal; trainers are forks of it, and "
                "share what it has loaded and the files that it has open. With device= the forks begin before that, "
                "since no fork can share an open GPU. If it has threads, children or an open GPU, or with "

@@ -128,7 +128,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
 
 void run_explain_trainer(TrainerHost *host, Error *err) {
     if (!host->failed) return;
-    trainer_output_print_last(&host->output, host->failed_rank);
+    trainer_output_print_last(&host->output, host->failed_rank, err->message);
     if (host->output.path[0])
         text_add(err->message, sizeof err->message, "; what it printed is in %.1000s", host->output.path);
 }
