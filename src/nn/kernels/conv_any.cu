@@ -1,6 +1,7 @@
 // The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed
 // directly. One thread computes four samples of one place of the output, or of the input's gradient; one block the
-// weights of one pair of channels. Sums are taken in a fixed order.
+// weights of one pair of channels. Sums are taken in a fixed order. A GPU divides whole numbers by some twenty
+// instructions, so inner loops count rows, columns and taps up instead.
 #include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
@@ -8,7 +9,8 @@
 
 namespace {
 
-enum { WEIGHT_THREADS = 128 };
+// TAPS_AT_ONCE: taps whose sums a thread keeps in registers on one walk over the plane; a 3x3 kernel takes one walk.
+enum { WEIGHT_THREADS = 128, TAPS_AT_ONCE = 9 };
 
 // Blocks per multiprocessor: leaves each thread 64 registers, which suffice.
 enum { RESIDENT = 4 };
@@ -54,12 +56,21 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     out[(size_t)at.model * items + at.item] = sum;
 }
 
-// The place of the output that reads `place` through a tap; negative: none. With a stride, only every `stride`-th place
-// of the input is read through a given tap.
-__device__ int seen_from(int place, int pad, int tap, int dilation, int stride, int length) {
-    int from = place + pad - tap * dilation;
-    return from < 0 || from % stride != 0 || from / stride >= length ? -1 : from / stride;
-}
+// The places of the output along one axis that read `place` of the input, tap after tap. Through a tap, only every
+// `stride`-th place of the input is read: `rest` is what is left of the division by the stride, whose result is `at`.
+struct Reader {
+    int at, rest;
+
+    __device__ Reader(int place, int pad, int stride) : at((place + pad) / stride), rest((place + pad) % stride) {}
+
+    __device__ bool reads(int length) const { return rest == 0 && at >= 0 && at < length; }
+
+    // To the next tap. steps: the dilation, divided by the stride.
+    __device__ void next(int steps, int steps_rest, int stride) {
+        at -= steps, rest -= steps_rest;
+        if (rest < 0) at--, rest += stride;
+    }
+};
 
 // Each place of the input gathers from the places of the output that read it, instead of adding to places from
 // there: so no place is added to by several threads.
@@ -77,41 +88,74 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
         ((size_t)at.model * (uint32_t)of.out.channels + (uint32_t)(group * of.outs)) * (uint32_t)plane * of.quads;
     weight += at.model * stride + (size_t)((group * of.outs * of.ins + i) * height * width);
     float4 sum = make_float4(0, 0, 0, 0);
-    for (int ky = 0; ky < height; ky++)
-        for (int kx = 0; kx < width; kx++) {
-            int y = seen_from((int)place.row, window.pad.rows, ky, of.dilation.rows, window.stride.rows, of.out.rows);
-            int x = seen_from((int)place.column, window.pad.columns, kx, of.dilation.columns, window.stride.columns,
-                              of.out.columns);
-            if (y < 0 || x < 0) continue;
-            for (int o = 0; o < of.outs; o++)
-                sum = plus_product(sum, weight[(size_t)((o * of.ins * height + ky) * width + kx)],
-                                   out_gradient[(size_t)(o * plane + y * of.out.columns + x) * of.quads + place.quad]);
+    const Sides stride_by = window.stride, dilation = of.dilation;
+    const Sides steps = {dilation.rows / stride_by.rows, dilation.columns / stride_by.columns};
+    const Sides rests = {dilation.rows % stride_by.rows, dilation.columns % stride_by.columns};
+    const Reader first((int)place.column, window.pad.columns, stride_by.columns);
+    Reader y((int)place.row, window.pad.rows, stride_by.rows);
+    for (int ky = 0; ky < height; ky++, y.next(steps.rows, rests.rows, stride_by.rows)) {
+        if (!y.reads(of.out.rows)) continue;
+        Reader x = first;
+        for (int kx = 0; kx < width; kx++, x.next(steps.columns, rests.columns, stride_by.columns)) {
+            if (!x.reads(of.out.columns)) continue;
+            const float *factor = weight + (ky * width + kx);
+            const float4 *from = out_gradient + (size_t)(y.at * of.out.columns + x.at) * of.quads + place.quad;
+            for (int o = 0; o < of.outs; o++, factor += of.ins * height * width, from += (size_t)plane * of.quads)
+                sum = plus_product(sum, *factor, *from);
         }
+    }
     in_gradient += (size_t)at.model * items + at.item;
     *in_gradient = adds ? plus(*in_gradient, sum) : sum;
 }
 
-// The sum of this thread's places for the gradient of one tap. Threads take neighbouring fours of samples, then
-// neighbouring places, so that a warp reads whole lines.
-__device__ float tap_gradient(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
-    const uint32_t places = (uint32_t)(of.out.rows * of.out.columns);
-    float sum = 0;
-    for (uint32_t item = threadIdx.x; item < places * of.quads; item += WEIGHT_THREADS) {
-        int place = (int)(item / of.quads), row = place / of.out.columns, column = place - row * of.out.columns;
-        int y = row * of.window.stride.rows - of.window.pad.rows + ky * of.dilation.rows;
-        int x = column * of.window.stride.columns - of.window.pad.columns + kx * of.dilation.columns;
-        if (y < 0 || x < 0 || y >= of.in.rows || x >= of.in.columns) continue;
-        float4 gradient = out_gradient[item];
-        float4 value = in[(size_t)(y * of.in.columns + x) * of.quads + item % of.quads];
-        sum += (gradient.x * value.x + gradient.y * value.y) + (gradient.z * value.z + gradient.w * value.w);
+// A thread's walk over the places of a plane and their fours of samples: neighbouring threads take neighbouring fours,
+// then neighbouring places, so that a warp reads whole lines.
+struct PlaneWalk {
+    int row, column;
+    uint32_t quad;
+    int next_row, next_column; // from one of the thread's items to the next, which is WEIGHT_THREADS further
+    uint32_t next_quad;
+
+    __device__ PlaneWalk(int columns, uint32_t quads) {
+        const int place = (int)(threadIdx.x / quads), next = (int)(WEIGHT_THREADS / quads);
+        quad = threadIdx.x % quads, row = place / columns, column = place % columns;
+        next_quad = WEIGHT_THREADS % quads, next_row = next / columns, next_column = next % columns;
     }
-    return sum;
+
+    __device__ void next(int columns, uint32_t quads) {
+        quad += next_quad, column += next_column, row += next_row;
+        if (quad >= quads) quad -= quads, column++;
+        if (column >= columns) column -= columns, row++;
+    }
+};
+
+// Adds up this thread's places for the gradients of the taps from (ky, kx) on.
+__device__ void add_taps(float (&sums)[TAPS_AT_ONCE], const float4 *in, const float4 *out_gradient, const Geometry &of,
+                         int first_ky, int first_kx) {
+    const int height = of.window.size.rows, width = of.window.size.columns;
+    const uint32_t items = (uint32_t)(of.out.rows * of.out.columns) * of.quads;
+    PlaneWalk walk(of.out.columns, of.quads);
+    for (uint32_t item = threadIdx.x; item < items; item += WEIGHT_THREADS, walk.next(of.out.columns, of.quads)) {
+        const float4 gradient = out_gradient[item];
+        const int left = walk.column * of.window.stride.columns - of.window.pad.columns;
+        int ky = first_ky, kx = first_kx, x = left + kx * of.dilation.columns;
+        int y = walk.row * of.window.stride.rows - of.window.pad.rows + ky * of.dilation.rows;
+#pragma unroll
+        for (int tap = 0; tap < TAPS_AT_ONCE; tap++) {
+            if (ky < height && y >= 0 && x >= 0 && y < of.in.rows && x < of.in.columns) {
+                const float4 value = in[(size_t)(y * of.in.columns + x) * of.quads + walk.quad];
+                sums[tap] +=
+                    (gradient.x * value.x + gradient.y * value.y) + (gradient.z * value.z + gradient.w * value.w);
+            }
+            kx++, x += of.dilation.columns;
+            if (kx == width) kx = 0, x = left, ky++, y += of.dilation.rows;
+        }
+    }
 }
 
 // Computes the gradient of all taps of one pair of channels. A block per model, output channel and input channel of its
-// group. The block's threads share the places of the plane, tap after tap; their sums are added in pairs, in a fixed
-// order. The places are many and the taps few, so the threads divide the places. The last blocks sum the bias's
-// gradient.
+// group. The block's threads share the places of the plane; their sums are added in pairs, in a fixed order. The places
+// are many and the taps few, so the threads divide the places. The last blocks sum the bias's gradient.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
     weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of,
                      ConvBias bias) {
@@ -126,9 +170,15 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
     out_gradient +=
         ((size_t)model * (uint32_t)of.out.channels + o) * (uint32_t)(of.out.rows * of.out.columns) * of.quads;
     gradient += model * stride + (size_t)pair * (uint32_t)(height * width);
-    for (int tap = 0; tap < height * width; tap++) {
-        const float sum = sum_block(sums, tap_gradient(in, out_gradient, of, tap / width, tap % width));
-        if (threadIdx.x == 0) gradient[tap] = sum;
+    for (int first = 0; first < height * width; first += TAPS_AT_ONCE) {
+        float taps[TAPS_AT_ONCE] = {};
+        add_taps(taps, in, out_gradient, of, first / width, first % width);
+#pragma unroll
+        for (int tap = 0; tap < TAPS_AT_ONCE; tap++) {
+            if (first + tap >= height * width) break; // the same for the whole block
+            const float sum = sum_block(sums, taps[tap]);
+            if (threadIdx.x == 0) gradient[first + tap] = sum;
+        }
     }
 }
 
