@@ -32,20 +32,23 @@ static void tally_check(Tally tally) {
 
 static const struct {
     Shape in;
-    int channels, kernel, pad, samples;
+    int channels, kernel, pad, samples, stride;
 } convolutions[] = {
-    {{1, 28, 28}, 10, 5, 0, 12}, {{3, 9, 7}, 32, 3, 1, 8},   {{2, 6, 5}, 18, 1, 0, 4},
-    {{2, 7, 9}, 5, 7, 3, 4},     {{2, 8, 8}, 3, 8, 0, 8},    {{3, 4, 3}, 9, 4, 3, 4},
-    {{1, 3, 3}, 1, 2, 1, 20},    {{4, 13, 11}, 2, 11, 0, 4}, {{70, 2, 2}, 40, 2, 0, 4},
+    {{1, 28, 28}, 10, 5, 0, 12, 1}, {{3, 9, 7}, 32, 3, 1, 8, 1},   {{2, 6, 5}, 18, 1, 0, 4, 1},
+    {{2, 7, 9}, 5, 7, 3, 4, 1},     {{2, 8, 8}, 3, 8, 0, 8, 1},    {{3, 4, 3}, 9, 4, 3, 4, 1},
+    {{1, 3, 3}, 1, 2, 1, 20, 1},    {{4, 13, 11}, 2, 11, 0, 4, 1}, {{70, 2, 2}, 40, 2, 0, 4, 1},
+    {{3, 9, 8}, 12, 3, 1, 8, 2},    {{2, 7, 11}, 5, 4, 2, 4, 2},   {{2, 6, 6}, 20, 1, 0, 4, 2},
 };
 enum { CONVOLUTIONS = sizeof convolutions / sizeof *convolutions, MODELS = 3 };
 
 static ConvMap map_of(int i, bool mirrored) {
     Shape in = convolutions[i].in;
     int kernel = convolutions[i].kernel, pad = convolutions[i].pad;
-    Shape out = {convolutions[i].channels, in.rows + 2 * pad - kernel + 1, in.columns + 2 * pad - kernel + 1};
-    return mirrored ? conv_map(out, in, kernel, kernel - 1 - pad, true, convolutions[i].samples)
-                    : conv_map(in, out, kernel, pad, false, convolutions[i].samples);
+    int stride = convolutions[i].stride;
+    Shape out = {convolutions[i].channels, (in.rows + 2 * pad - kernel) / stride + 1,
+                 (in.columns + 2 * pad - kernel) / stride + 1};
+    return mirrored ? conv_map(out, in, kernel, kernel - 1 - pad, 1, true, convolutions[i].samples)
+                    : conv_map(in, out, kernel, pad, stride, false, convolutions[i].samples);
 }
 
 static void check_outputs(const ConvMap *map, uint32_t channels) {

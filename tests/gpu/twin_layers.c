@@ -12,7 +12,28 @@ static const Layer convolutions[] = {
     {.kind = LAYER_CONV, .in = {7, 6, 7}, .out = {9, 6, 7}, .kernel = 3, .pad = 1, .weight = 0, .bias = 567},
     {.kind = LAYER_CONV, .in = {3, 4, 4}, .out = {2, 4, 4}, .kernel = 1, .weight = 0, .bias = 6},
 };
+// In groups, dilated, of two strides, or of stride 2, which tiles compute but for the input's gradient.
+#define STRIDED(ic, rows, columns, oc, out_rows, out_columns, side, pads)                                              \
+    {                                                                                                                  \
+        .kind = LAYER_CONV, .in = {ic, rows, columns}, .out = {oc, out_rows, out_columns},                             \
+        .bias = (ic) * (oc) * (side) * (side), .groups = 1, .dilation = {1, 1}, .window = {                            \
+            {side, side},                                                                                              \
+            {2, 2},                                                                                                    \
+            {pads, pads}                                                                                               \
+        }                                                                                                              \
+    }
 static const Layer any_convolutions[] = {
+    STRIDED(3, 9, 8, 12, 5, 4, 5, 2),
+    STRIDED(4, 7, 9, 9, 4, 5, 1, 0),
+    STRIDED(1, 10, 7, 3, 5, 4, 7, 3),
+    STRIDED(2, 6, 9, 5, 3, 4, 4, 1),
+    {.kind = LAYER_CONV,
+     .in = {4, 6, 7},
+     .out = {4, 3, 7},
+     .bias = 100,
+     .groups = 4,
+     .dilation = {1, 1},
+     .window = {{5, 5}, {2, 1}, {2, 2}}},
     {.kind = LAYER_CONV,
      .in = {3, 9, 8},
      .out = {5, 5, 4},

@@ -51,10 +51,10 @@ __device__ void stage_weights(float *staged, const float *weight, const ConvMap 
 }
 
 // Adds the products of one row of taps (TAPS, channels) with one row of the input. Each value serves all taps that meet
-// it.
-template <int TAPS, int CHANNELS>
-__device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&values)[CONV_COLUMNS + TAPS - 1],
-                        const float4 *taps) {
+// it. Neighbouring columns of the output read columns of the input that are STRIDE apart.
+template <int TAPS, int CHANNELS, int STRIDE>
+__device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS],
+                        const float (&values)[(CONV_COLUMNS - 1) * STRIDE + TAPS], const float4 *taps) {
     enum { QUADS = (CHANNELS + 3) / 4 };
 #pragma unroll
     for (int tap = 0; tap < TAPS; tap++)
@@ -65,7 +65,7 @@ __device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&val
             for (int o = 4 * q; o < 4 * q + 4 && o < CHANNELS; o++)
 #pragma unroll
                 for (int x = 0; x < CONV_COLUMNS; x++)
-                    sums[o][x] += component(weights, o - 4 * q) * values[x + tap];
+                    sums[o][x] += component(weights, o - 4 * q) * values[x * STRIDE + tap];
         }
 }
 
@@ -98,7 +98,7 @@ __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMN
 // __restrict__, which would promise that they do not change: with Hogwild other processes change them. The block
 // walks over chunks of kernel rows that fit the staged weights, and every thread keeps its sums in registers for
 // all of them. Threads of places beyond the last take part in the staging, as __syncthreads needs all of them.
-template <int TAPS, int CHANNELS>
+template <int TAPS, int CHANNELS, int STRIDE>
 __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
     convolve(float *out, bool adds, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
              ConvMap map, const uint32_t *__restrict__ counts) {
@@ -123,13 +123,13 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
         stage_weights<TAPS, CHANNELS>((float *)staged, weight, map, first, chunk, block.channel);
         __syncthreads();
         for (uint32_t r = 0; real && r < chunk; r++, row = conv_next_row(row, map.kernel, TAPS)) {
-            int y = place.y + row.y - map.pad, x = place.x + row.x - map.pad;
+            int y = place.y * STRIDE + row.y - map.pad, x = place.x * STRIDE + row.x - map.pad;
             if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
-            float values[CONV_COLUMNS + TAPS - 1];
+            float values[(CONV_COLUMNS - 1) * STRIDE + TAPS];
             int from = (row.channel * map.in.rows + y) * map.in.columns + x;
             uint32_t inside = columns_inside(x, map.in.columns);
             load_columns(values, in + (ptrdiff_t)from * map.samples, inside, map.samples);
-            add_row<TAPS, CHANNELS>(sums, values, staged + r * TAPS * QUADS);
+            add_row<TAPS, CHANNELS, STRIDE>(sums, values, staged + r * TAPS * QUADS);
         }
     }
     if (index >= map.places) return;
@@ -172,7 +172,7 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
 
 // Adds one place's part to the gradients of all taps. Output channels beyond the last repeat it; sum_gradient drops
 // them.
-template <int TAPS, int CHANNELS>
+template <int TAPS, int CHANNELS, int STRIDE>
 __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
                           const GradientBlock &block, const ConvPlace &place, const ConvMap &map) {
     float given[CHANNELS][CONV_COLUMNS];
@@ -183,14 +183,14 @@ __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, 
         int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
         load_columns(given[o], gradient + (ptrdiff_t)from * map.samples, inside, map.samples);
     }
-    int y = place.y + block.y - map.pad, x = place.x + block.x - map.pad;
+    int y = place.y * STRIDE + block.y - map.pad, x = place.x * STRIDE + block.x - map.pad;
     inside = columns_inside(x, map.in.columns);
     in += (ptrdiff_t)((block.in_channel * map.in.rows + y) * map.in.columns + x) * map.samples;
     ptrdiff_t row = (ptrdiff_t)map.in.columns * map.samples;
 #pragma unroll
     for (int i = 0; i < TAPS; i++, in += row) {
         if ((uint32_t)(y + i) >= (uint32_t)map.in.rows) continue;
-        float values[CONV_COLUMNS + TAPS - 1];
+        float values[(CONV_COLUMNS - 1) * STRIDE + TAPS];
         load_columns(values, in, inside, map.samples);
 #pragma unroll
         for (int j = 0; j < TAPS; j++)
@@ -198,14 +198,14 @@ __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, 
             for (int o = 0; o < CHANNELS; o++)
 #pragma unroll
                 for (int c = 0; c < CONV_COLUMNS; c++)
-                    sums[o][i][j] += given[o][c] * values[c + j];
+                    sums[o][i][j] += given[o][c] * values[c * STRIDE + j];
     }
 }
 
 // The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride. A
 // thread walks over places of the image, `step` apart, with all the sums of its taps in registers; the block adds the
 // threads' sums at the end. The last blocks sum the bias's gradient.
-template <int TAPS, int CHANNELS>
+template <int TAPS, int CHANNELS, int STRIDE>
 __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
     sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
                  const float *__restrict__ gradient, ConvMap map, GradientGrid grid, ConvBias bias,
@@ -222,7 +222,8 @@ __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
     float sums[CHANNELS][TAPS][TAPS] = {};
     for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
         ConvPlace place = conv_place(index, &map);
-        if (place.sample < count) add_place(sums, in + place.sample, gradient + place.sample, block, place, map);
+        if (place.sample < count)
+            add_place<TAPS, CHANNELS, STRIDE>(sums, in + place.sample, gradient + place.sample, block, place, map);
     }
 
     int area = map.kernel * map.kernel;
@@ -253,30 +254,58 @@ typedef void SumGradient(float *, size_t, size_t, const float *, const float *, 
                          const uint32_t *);
 
 // Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
-// are built. Ten channels fit LeNet's layers and eight or four the others: conv_index.h chooses.
-template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
-    return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
+// are built. Ten channels fit LeNet's layers and eight or four the others: conv_channels chooses.
+template <int TAPS, int STRIDE> Convolve *convolve_kernel(uint32_t channels) {
+    return channels == 10 ? convolve < TAPS, STRIDE == 1 ? 10 : 8,
+           STRIDE >
+       : channels == 8 ? convolve<TAPS, 8, STRIDE>
+                       : convolve<TAPS, 4, STRIDE>;
+}
+
+template <int STRIDE> Convolve *convolve_kernel(uint32_t taps, uint32_t channels) {
+    return taps == 7   ? convolve_kernel<7, STRIDE>(channels)
+           : taps == 5 ? convolve_kernel<5, STRIDE>(channels)
+           : taps == 3 ? convolve_kernel<3, STRIDE>(channels)
+                       : convolve_kernel<1, STRIDE>(channels);
+}
+
+template <int STRIDE> SumGradient *gradient_kernel(uint32_t taps) {
+    return taps == 7   ? sum_gradient<7, 2, STRIDE>
+           : taps == 5 ? sum_gradient<5, 4, STRIDE>
+           : taps == 3 ? sum_gradient<3, 8, STRIDE>
+                       : sum_gradient<1, 8, STRIDE>;
 }
 
 void launch_convolve(float *out, bool adds, const float *in, const float *weight, const float *bias, size_t stride,
                      const ConvMap &map, const CudaStep *step) {
     uint32_t taps = conv_taps(map.kernel), channels = conv_channels(&map, (uint32_t)step->models);
-    Convolve *kernel = taps == 7   ? convolve_kernel<7>(channels)
-                       : taps == 5 ? convolve_kernel<5>(channels)
-                       : taps == 3 ? convolve_kernel<3>(channels)
-                                   : convolve_kernel<1>(channels);
+    Convolve *kernel =
+        map.stride == 1 ? convolve_kernel<1>(taps, channels) : convolve_kernel<CONV_STRIDE>(taps, channels);
     launch(kernel, (size_t)step->models * conv_blocks(&map, channels), CONV_THREADS, step->stream, out, adds, in,
            weight, bias, stride, map, step->counts);
 }
 
-// One kernel serves both passes by two such maps: the input's gradient is a convolution of the output's gradient, with
-// K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
-ConvMap forward_map(const Layer *layer, int samples) {
-    return conv_map(layer->in, layer->out, layer->kernel, layer->pad, false, samples);
+// Whether the tiled kernels compute the forward pass and the weight's gradient: square kernels without groups and
+// dilation, of stride 1 (plain layers) or CONV_STRIDE.
+bool is_tiled(const Layer *layer) {
+    const Window &window = layer->window;
+    return layer_is_plain(layer) ||
+           (layer->groups == 1 && window.size.rows == window.size.columns && window.pad.rows == window.pad.columns &&
+            window.stride.rows == CONV_STRIDE && window.stride.columns == CONV_STRIDE && layer->dilation.rows == 1 &&
+            layer->dilation.columns == 1);
 }
 
-uint32_t weights_of(const Layer *layer) {
-    return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
+// Of a tiled layer. One kernel serves both passes by two such maps: a plain layer's input gradient is a convolution of
+// the output's gradient, with K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
+ConvMap forward_map(const Layer *layer, int samples) {
+    const Window &window = layer->window;
+    return layer_is_plain(layer)
+               ? conv_map(layer->in, layer->out, layer->kernel, layer->pad, 1, false, samples)
+               : conv_map(layer->in, layer->out, window.size.rows, window.pad.rows, CONV_STRIDE, false, samples);
+}
+
+uint32_t weights_of(const ConvMap &map) {
+    return (uint32_t)(map.out.channels * map.in.channels * map.kernel * map.kernel);
 }
 
 // Where the weight has too few tiles to fill the GPU, each tile's places are divided among `parts` blocks, whose sums a
@@ -284,13 +313,10 @@ uint32_t weights_of(const Layer *layer) {
 void launch_gradient(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                      const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
     ConvMap map = forward_map(layer, step->samples);
-    uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
+    uint32_t models = (uint32_t)step->models, weights = weights_of(map), taps = conv_taps(map.kernel);
     GradientGrid grid = gradient_grid(&map);
     bool whole = grid.parts == 1;
-    SumGradient *kernel = taps == 7   ? sum_gradient<7, 2>
-                          : taps == 5 ? sum_gradient<5, 4>
-                          : taps == 3 ? sum_gradient<3, 8>
-                                      : sum_gradient<1, 8>;
+    SumGradient *kernel = map.stride == 1 ? gradient_kernel<1>(taps) : gradient_kernel<CONV_STRIDE>(taps);
     const ConvBias bias = conv_bias_of(bias_gradient, stride, (size_t)models * grid.tiles * grid.parts, layer, step);
     launch(kernel, conv_bias_blocks(bias, step), grid.threads, step->stream, whole ? weight_gradient : scratch,
            whole ? stride : weights, (size_t)models * weights, in, out_gradient, map, grid, bias, step->counts);
@@ -301,7 +327,7 @@ void launch_gradient(float *weight_gradient, float *bias_gradient, float *scratc
 
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step) {
-    if (!layer_is_plain(layer)) return cuda_conv_any_forward(out, in, weight, bias, stride, layer, step);
+    if (!is_tiled(layer)) return cuda_conv_any_forward(out, in, weight, bias, stride, layer, step);
     launch_convolve(out, false, in, weight, bias, stride, forward_map(layer, step->samples), step);
 }
 
@@ -309,21 +335,22 @@ void cuda_conv_backward_input(float *in_gradient, bool adds, const float *out_gr
                               size_t stride, const Layer *layer, const CudaStep *step) {
     if (!layer_is_plain(layer))
         return cuda_conv_any_backward_input(in_gradient, adds, out_gradient, weight, stride, layer, step);
-    ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
+    ConvMap map =
+        conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, 1, true, step->samples);
     launch_convolve(in_gradient, adds, out_gradient, weight, NULL, stride, map, step);
 }
 
 // The parts' sums of all models, if the gradient is taken in parts.
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
-    if (!layer_is_plain(layer)) return 0;
+    if (!is_tiled(layer)) return 0;
     ConvMap map = forward_map(layer, samples);
     GradientGrid grid = gradient_grid(&map);
-    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
+    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(map);
 }
 
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
-    if (layer_is_plain(layer))
+    if (is_tiled(layer))
         launch_gradient(weight_gradient, bias_gradient, scratch, in, out_gradient, stride, layer, step);
     else
         cuda_conv_any_backward_weight(weight_gradient, bias_gradient, in, out_gradient, stride, layer, step);

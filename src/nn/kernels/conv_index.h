@@ -3,7 +3,8 @@
 // Every thread keeps sums in registers and multiplies pieces of a few neighbours:
 //   taps      of a kernel row: 1, 3, 5 or 7 (conv_taps); larger and even kernels are cut into segments of that many,
 //             the last of which may reach beyond the kernel, where weights count as zero
-//   columns   of the output: CONV_COLUMNS, of one row and one sample; the last may reach beyond the image
+//   columns   of the output: CONV_COLUMNS, of one row and one sample; the last may reach beyond the image. They read
+//             columns of the input that are `stride` apart
 //   channels  of the output: a template parameter of the kernels
 // A place is such a group of columns of one sample. The sample is the fastest index, so that neighbouring threads read
 // neighbouring floats.
@@ -15,7 +16,8 @@
 #include "base/shape.h"
 #include "nn/cuda/cuda_index.h"
 
-enum { CONV_COLUMNS = 4, CONV_THREADS = 128 };
+// CONV_STRIDE: the only stride but 1 that the kernels are built for, on the forward pass and for the weight's gradient.
+enum { CONV_COLUMNS = 4, CONV_THREADS = 128, CONV_STRIDE = 2 };
 
 // A convolution's shapes; plain data, an argument of the kernels. With `mirrored` it computes the input's gradient: a
 // convolution of the output's gradient, padded by K - 1 - pad, with the weight (in.channels, out.channels, K, K)
@@ -27,6 +29,7 @@ typedef struct ConvMap {
     int samples;       // N
     uint32_t segments; // of a kernel row
     uint32_t places;   // groups of columns in the output, times N
+    int stride;        // from the input of one place to that of the next: 1, or CONV_STRIDE
 } ConvMap;
 
 // Taps per segment: the number that leaves the fewest taps beyond the kernel; if equal, the largest.
@@ -38,7 +41,7 @@ BOTH uint32_t conv_taps(int kernel) {
     return best;
 }
 
-BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, int samples) {
+BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, int stride, bool mirrored, int samples) {
     uint32_t groups = parts_of((uint32_t)out.columns, CONV_COLUMNS);
     ConvMap map = {in,
                    out,
@@ -47,7 +50,8 @@ BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, i
                    mirrored,
                    samples,
                    parts_of((uint32_t)kernel, conv_taps(kernel)),
-                   (uint32_t)out.rows * groups * (uint32_t)samples};
+                   (uint32_t)out.rows * groups * (uint32_t)samples,
+                   stride};
     return map;
 }
 
@@ -98,7 +102,7 @@ BOTH uint32_t conv_blocks(const ConvMap *map, uint32_t channels) {
 enum { CONV_FEW_BLOCKS = 200 };
 
 BOTH uint32_t conv_channels(const ConvMap *map, uint32_t models) {
-    uint32_t count = (uint32_t)map->out.channels, best = 10;
+    uint32_t count = (uint32_t)map->out.channels, best = map->stride == 1 ? 10 : 8;
     for (uint32_t tile = 8; tile >= 4; tile -= 4)
         if (parts_of(count, tile) * tile < parts_of(count, best) * best) best = tile;
     return models * conv_blocks(map, best) < CONV_FEW_BLOCKS ? 4 : best;
