@@ -92,11 +92,11 @@ typedef struct Dataset {
     // computed for each channel over the training split.
     float scale[DATASET_MAX_CHANNELS];
     float shift[DATASET_MAX_CHANNELS];
-    const char *class_names;      // one after another, each with its '\0'; NULL: classes are known by number
-    const char *feature_names;    // of a table, one for each number of a sample, one after another, each with its '\0';
-                                  // or the tokens of texts (vocabulary, without 0 where it is for gaps); NULL: none
-    const float *means, *stddevs; // (items.scales): float32 numbers were normalised by these, one for each feature or
-                                  // channel; NULL: they enter a net as they are in the files
+    const char *class_names;   // one after another, each with its '\0'; NULL: classes are known by number
+    const char *feature_names; // of a table, one for each number of a sample, one after another, each with its '\0';
+                               // or the tokens of texts (vocabulary, without 0 where it is for gaps); NULL: none
+    const double *means, *stddevs; // (items.scales): numbers were normalised by these, one for each feature or channel,
+                                   // and then rounded to float32; NULL: they enter a net as they are in the files
     uint64_t begins[DATASET_SPLITS]; // offset in the file, of splits whose samples are outside the block
 } Dataset;
 
@@ -175,12 +175,12 @@ typedef struct DatasetSource {
 // How the samples entered a net that is now to see others: classes are numbered and float32 numbers are normalised as
 // they were then. NULL and 0 for facts that the model does not have.
 typedef struct DatasetModel {
-    char *class_names;      // as in Dataset, and an empty name at the end
-    char *feature_names;    // as in Dataset, and an empty name at the end
-    uint32_t outputs;       // of its net: classes, with or without names
-    bool are_tokens;        // names are the tokens of a vocabulary
-    bool numbers_alone;     // these tokens' numbers are all that is taken from the model
-    float *means, *stddevs; // (scales)
+    char *class_names;       // as in Dataset, and an empty name at the end
+    char *feature_names;     // as in Dataset, and an empty name at the end
+    uint32_t outputs;        // of its net: classes, with or without names
+    bool are_tokens;         // names are the tokens of a vocabulary
+    bool numbers_alone;      // these tokens' numbers are all that is taken from the model
+    double *means, *stddevs; // (scales)
     uint32_t scales;
     uint64_t features; // DatasetItems.features of its training samples
     uint32_t channels; // of pixels with these means and deviations of p / 255; 0: its samples were none

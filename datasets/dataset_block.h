@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 9, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 10, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetSplitLayout {
@@ -42,8 +42,10 @@ static inline void *dataset_at(DatasetBlock *block, uint64_t first_byte) {
 
 // The arrays of a split, which the reader of its form fills.
 typedef struct DatasetArrays {
-    uint32_t count;   // samples
-    void *samples;    // (count) uint8 pixels or float32 numbers
+    uint32_t count; // samples
+    void *samples;  // (count) uint8 pixels or float32 numbers
+    double *exact; // (count) numbers as their file writes them, which are scaled and then rounded into `samples`; NULL:
+                   // they are in `samples`
     uint16_t *labels; // (count) classes; or float32 targets, or rows of them
     uint32_t *owners; // (count); NULL: samples have no owners
 } DatasetArrays;
@@ -63,11 +65,32 @@ static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = siz
 Status dataset_layout(DatasetLayout *layout, Shape shape, const uint32_t counts[DATASET_SPLITS],
                       const DatasetItems *items, Error *err);
 
-// Normalises float32 samples in the block, if the source's items have scales, by the means and deviations of the
-// training samples or of the source's model, which it stores. Fails with USAGE if the model has another number of them.
-Status dataset_scale_numbers(DatasetBlock *block, const DatasetSource *source, Error *err);
+// Numbers are scaled in double precision and rounded last, since a Unix time or a serial number has more digits than a
+// float32: a form whose files may have such numbers reads them into `exact` if they will be scaled. size: of a sample.
+//
+//   DatasetArrays to[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
+//   if (block->items.scales > 0) TRY(dataset_exact_begin(to, size, err));
+//   ... dataset_put(&to[split], place, number) ...
+//   TRY_GOTO(free, dataset_scale_numbers(block, to, &source, err));
+//   dataset_exact_free(to);
+Status dataset_exact_begin(DatasetArrays to[DATASET_SPLITS], size_t size, Error *err);
+void dataset_exact_free(DatasetArrays to[DATASET_SPLITS]);
 
-// Makes (x - mean) / deviation of each float32 number in the block. means, stddevs (kinds): of features, or channels.
-void dataset_apply_scales(DatasetBlock *block, const float *means, const float *stddevs, size_t kinds);
+// Stores number `place` of all samples of a split.
+static inline void dataset_put(const DatasetArrays *to, size_t place, double number) {
+    if (to->exact)
+        to->exact[place] = number;
+    else
+        ((float *)to->samples)[place] = (float)number;
+}
+
+// Normalises the numbers, if the source's items have scales, by the means and deviations of the training samples or of
+// the source's model, which it stores in the block. Fails with USAGE if the model has another number of them.
+Status dataset_scale_numbers(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const DatasetSource *source,
+                             Error *err);
+
+// Makes (x - mean) / deviation of each number. size: of a sample; means, stddevs (kinds): of features, or channels.
+void dataset_apply_scales(const DatasetArrays of[DATASET_SPLITS], size_t size, const double *means,
+                          const double *stddevs, size_t kinds);
 
 #endif

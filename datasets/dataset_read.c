@@ -122,7 +122,7 @@ static Status read_files(DatasetBlock *block, const DatasetSource *source, Error
         block->scale[c] = block->scale[0]; // of the files' own normalisation, if they have one
         block->shift[c] = block->shift[0];
     }
-    return dataset_scale_numbers(block, source, err);
+    return STATUS_OK;
 }
 
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
@@ -205,7 +205,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     };
     if (items->names_bytes) data->class_names = names;
     if (items->feature_bytes) data->feature_names = features;
-    if (items->scales) data->means = (const float *)(const void *)(base + layout.scales);
+    if (items->scales) data->means = (const double *)(const void *)(base + layout.scales);
     if (items->scales) data->stddevs = data->means + items->scales;
     memcpy(data->name, block->name, sizeof data->name);
     data->name[sizeof data->name - 1] = '\0';
@@ -236,7 +236,7 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, const uint32_t counts[
                append(&layout->splits[split].owners, end, counts[split], items->owner_bytes);
     if (fits && append(&layout->names, end, items->names_bytes, 1) &&
         append(&layout->features, end, items->feature_bytes, 1) &&
-        append(&layout->scales, end, items->scales, 2 * sizeof(float)))
+        append(&layout->scales, end, items->scales, 2 * sizeof(double)))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory",
                 counts[DATASET_TRAIN], counts[DATASET_TEST], shape.channels, shape.rows, shape.columns);

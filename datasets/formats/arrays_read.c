@@ -35,6 +35,14 @@ static Status read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_
     return status;
 }
 
+static Status read_doubles(double *values, const Arrays *arrays, ArrayRole role, Error *err) {
+    ByteStream stream;
+    TRY(reopen(&stream, arrays, role, err));
+    const Status status = npy_read_doubles(values, &arrays->headers[role], &stream, err);
+    byte_stream_close(&stream);
+    return status;
+}
+
 // The class of a row of zeros with a single one; `classes` if it is none.
 static uint32_t class_of(const float *row, uint32_t classes) {
     uint32_t class = classes;
@@ -155,6 +163,22 @@ Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err) {
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
+// The samples of an array as they are read: bytes, floats or, if they are scaled later, doubles.
+typedef struct Samples {
+    uint8_t *at;
+    size_t number_bytes;
+} Samples;
+
+static size_t number_bytes(const DatasetArrays *to, const DatasetBlock *block) {
+    return to->exact ? sizeof *to->exact : block->items.pixel_bytes;
+}
+
+static Samples samples_from(const DatasetArrays *to, const DatasetBlock *block, size_t first) {
+    const size_t bytes = number_bytes(to, block);
+    uint8_t *samples = to->exact ? (uint8_t *)to->exact : to->samples;
+    return (Samples){samples + first * shape_size(block->shape) * bytes, bytes};
+}
+
 // Moves the channels of images (N,H,W,C) before their rows, sample by sample.
 static Status move_channels(uint8_t *pixels, uint64_t samples, Shape shape, size_t bytes, Error *err) {
     const size_t channels = (size_t)shape.channels, plane = (size_t)shape.rows * (size_t)shape.columns;
@@ -171,11 +195,12 @@ static Status move_channels(uint8_t *pixels, uint64_t samples, Shape shape, size
     return STATUS_OK;
 }
 
-// pixels: (samples of the array), for samples as in the block.
-static Status read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
-    TRY(read_array(pixels, arrays, role, 0, NULL, err));
+// to: has room for all samples of the array.
+static Status read_samples(Samples to, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
+    TRY(to.number_bytes == sizeof(double) ? read_doubles((double *)(void *)to.at, arrays, role, err)
+                                          : read_array(to.at, arrays, role, 0, NULL, err));
     if (!arrays->are_last || block->shape.channels == 1) return STATUS_OK;
-    return move_channels(pixels, arrays->headers[role].extent[0], block->shape, block->items.pixel_bytes, err);
+    return move_channels(to.at, arrays->headers[role].extent[0], block->shape, to.number_bytes, err);
 }
 
 // labels: (samples of the array), uint16 classes or float32 targets.
@@ -205,14 +230,12 @@ static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err)
 }
 
 // No user owns a sample of the validation set: a partition never asks for the owner.
-static Status read_validation(DatasetBlock *block, const Arrays *arrays, Error *err) {
-    const DatasetArrays to = dataset_arrays(block, DATASET_TRAIN);
-    const size_t first = to.count - block->validation_count;
-    const size_t sample_bytes = shape_size(block->shape) * block->items.pixel_bytes;
+static Status read_validation(DatasetBlock *block, const DatasetArrays *to, const Arrays *arrays, Error *err) {
+    const size_t first = to->count - block->validation_count;
     if (block->validation_count == 0) return STATUS_OK;
-    TRY(read_samples((uint8_t *)to.samples + first * sample_bytes, block, arrays, X_VALIDATION, err));
-    TRY(read_targets((uint8_t *)to.labels + first * block->items.label_bytes, block, arrays, Y_VALIDATION, err));
-    if (to.owners) memset(to.owners + first, 0, block->validation_count * sizeof *to.owners);
+    TRY(read_samples(samples_from(to, block, first), block, arrays, X_VALIDATION, err));
+    TRY(read_targets((uint8_t *)to->labels + first * block->items.label_bytes, block, arrays, Y_VALIDATION, err));
+    if (to->owners) memset(to->owners + first, 0, block->validation_count * sizeof *to->owners);
     return STATUS_OK;
 }
 
@@ -228,30 +251,32 @@ static void part_out(void *train, void *test, const uint8_t *items, size_t count
     }
 }
 
-static Status part_single(DatasetBlock *block, uint8_t *items, const uint8_t *is_test, const Arrays *arrays,
-                          Error *err) {
-    const DatasetArrays train = dataset_arrays(block, DATASET_TRAIN), test = dataset_arrays(block, DATASET_TEST);
-    const size_t count = (size_t)train.count + test.count, sample = shape_size(block->shape) * block->items.pixel_bytes;
-    TRY(read_samples(items, block, arrays, X_TRAIN, err));
-    part_out(train.samples, test.samples, items, count, sample, is_test);
+static Status part_single(DatasetBlock *block, const DatasetArrays to[DATASET_SPLITS], uint8_t *items,
+                          const uint8_t *is_test, const Arrays *arrays, Error *err) {
+    const DatasetArrays *train = &to[DATASET_TRAIN], *test = &to[DATASET_TEST];
+    const size_t count = (size_t)train->count + test->count, bytes = number_bytes(train, block);
+    TRY(read_samples((Samples){items, bytes}, block, arrays, X_TRAIN, err));
+    part_out(samples_from(train, block, 0).at, samples_from(test, block, 0).at, items, count,
+             shape_size(block->shape) * bytes, is_test);
     TRY(read_targets(items, block, arrays, Y_TRAIN, err));
-    part_out(train.labels, test.labels, items, count, block->items.label_bytes, is_test);
+    part_out(train->labels, test->labels, items, count, block->items.label_bytes, is_test);
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     TRY(read_array(items, arrays, CLIENT_TRAIN, block->users - 1, "clients", err));
-    part_out(train.owners, test.owners, items, count, block->items.owner_bytes, is_test);
+    part_out(train->owners, test->owners, items, count, block->items.owner_bytes, is_test);
     return STATUS_OK;
 }
 
-static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err) {
+static Status read_single(DatasetBlock *block, const DatasetArrays to[DATASET_SPLITS], const Arrays *arrays,
+                          Error *err) {
     const size_t samples = (size_t)block->counts[DATASET_TRAIN] + block->counts[DATASET_TEST];
-    const size_t sample = shape_size(block->shape) * block->items.pixel_bytes, label = block->items.label_bytes;
+    const size_t sample = shape_size(block->shape) * number_bytes(to, block), label = block->items.label_bytes;
     const size_t bytes = sample > label ? sample : label;
     uint8_t *is_test = malloc(samples), *items = malloc(samples * (bytes > 4 ? bytes : 4));
     uint32_t tests = 0;
     Status status = is_test && items ? choose_tests(is_test, &tests, arrays, dataset_has_targets(&block->items), err)
                                      : fail(err, STATUS_OS, "no memory for %zu samples", samples);
     if (status == STATUS_OK && tests != block->counts[DATASET_TEST]) status = dataset_changed(arrays->place, err);
-    if (status == STATUS_OK) status = part_single(block, items, is_test, arrays, err);
+    if (status == STATUS_OK) status = part_single(block, to, items, is_test, arrays, err);
     free(is_test);
     free(items);
     return status;
@@ -260,52 +285,62 @@ static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err)
 // Normalisation -------------------------------------------------------------------------------------------------------
 
 // Pixels are normalised by the net's first op, numbers are normalised here.
-static void apply_normalisation(DatasetBlock *block, const float *mean, const float *std, size_t kinds) {
+static void apply_normalisation(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const double *mean,
+                                const double *std, size_t kinds) {
     if (block->items.pixel_bytes > 1) {
-        dataset_apply_scales(block, mean, std, kinds);
+        dataset_apply_scales(of, shape_size(block->shape), mean, std, kinds);
         return;
     }
     for (size_t c = 0; c < (size_t)block->shape.channels; c++) {
-        block->scale[c] = 1 / (255 * std[c % kinds]);
-        block->shift[c] = -mean[c % kinds] / std[c % kinds];
+        block->scale[c] = (float)(1 / (255 * std[c % kinds]));
+        block->shift[c] = (float)(-mean[c % kinds] / std[c % kinds]);
     }
 }
 
-static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Error *err) {
+static Status read_normalisation(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const Arrays *arrays,
+                                 Error *err) {
     if (!arrays->found[MEAN]) return STATUS_OK;
     const size_t kinds = arrays->headers[MEAN].count;
-    float *mean = malloc(2 * kinds * sizeof *mean);
+    double *mean = malloc(2 * kinds * sizeof *mean);
     if (!mean) return fail(err, STATUS_OS, "no memory for the means of %zu features", kinds);
-    float *std = mean + kinds;
-    Status status = read_array(mean, arrays, MEAN, 0, NULL, err);
-    if (status == STATUS_OK) status = read_array(std, arrays, STD, 0, NULL, err);
+    double *std = mean + kinds;
+    Status status = read_doubles(mean, arrays, MEAN, err);
+    if (status == STATUS_OK) status = read_doubles(std, arrays, STD, err);
     for (size_t i = 0; i < kinds && status == STATUS_OK; i++)
         if (!(std[i] > 0))
             status = fail(err, STATUS_DATA, "%s: value %zu is %g; a standard deviation is above 0", arrays->said[STD],
-                          i, (double)std[i]);
+                          i, std[i]);
         else if (block->items.pixel_bytes == 1 && !(mean[i] <= 1 && std[i] <= 1))
             status =
                 fail(err, STATUS_DATA,
                      "%s: value %zu is %g, and that of std %g; those of pixels are of p / 255, from 0 to 1: mean / "
                      "255, std / 255",
-                     arrays->said[MEAN], i, (double)mean[i], (double)std[i]);
-    if (status == STATUS_OK) apply_normalisation(block, mean, std, kinds);
+                     arrays->said[MEAN], i, mean[i], std[i]);
+    if (status == STATUS_OK) apply_normalisation(block, of, mean, std, kinds);
     free(mean);
     return status;
 }
 
 // The data set --------------------------------------------------------------------------------------------------------
 
-static Status read_both(DatasetBlock *block, const DatasetSource *source, const Arrays *arrays, Error *err) {
+static bool are_scaled_from_wide(const DatasetBlock *block, const Arrays *arrays) {
+    const NpyHeader *headers = arrays->headers;
+    const bool are_scaled = block->items.pixel_bytes > 1 && (block->items.scales > 0 || arrays->found[MEAN]);
+    return are_scaled &&
+           (npy_is_wide(&headers[X_TRAIN]) || npy_is_wide(&headers[X_TEST]) || npy_is_wide(&headers[X_VALIDATION]));
+}
+
+static Status read_both(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const DatasetSource *source,
+                        const Arrays *arrays, Error *err) {
     static const ArrayRole x[] = {X_TRAIN, X_TEST}, y[] = {Y_TRAIN, Y_TEST};
-    if (arrays->is_single) return read_single(block, arrays, err);
+    if (arrays->is_single) return read_single(block, of, arrays, err);
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
-        const DatasetArrays to = dataset_arrays(block, split);
+        const DatasetArrays *to = &of[split];
         if (!arrays->labels_alone && !(source->items.outside & 1u << split))
-            TRY(read_samples(to.samples, block, arrays, x[split], err));
-        TRY(read_targets(to.labels, block, arrays, y[split], err));
+            TRY(read_samples(samples_from(to, block, 0), block, arrays, x[split], err));
+        TRY(read_targets(to->labels, block, arrays, y[split], err));
     }
-    TRY(read_validation(block, arrays, err));
+    TRY(read_validation(block, &of[DATASET_TRAIN], arrays, err));
     return read_owners(block, arrays, err);
 }
 
@@ -321,8 +356,13 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         again.validation_count != source->validation_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return dataset_changed(source->folder, err);
-    TRY(read_both(block, source, &arrays, err));
-    TRY(read_normalisation(block, &arrays, err));
+    DatasetArrays of[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
+    if (are_scaled_from_wide(block, &arrays)) TRY(dataset_exact_begin(of, shape_size(block->shape), err));
+    Status status = read_both(block, of, source, &arrays, err);
+    if (status == STATUS_OK) status = read_normalisation(block, of, &arrays, err);
+    if (status == STATUS_OK) status = dataset_scale_numbers(block, of, source, err);
+    dataset_exact_free(of);
+    TRY(status);
     TRY(dataset_count_classes(block, source, arrays.said[arrays.is_single ? Y_TRAIN : Y_TEST], err));
     // Columns of one-hot rows are classes, also without samples.
     if (array_is_one_hot(&arrays.headers[Y_TRAIN]) && (int)arrays.headers[Y_TRAIN].extent[1] > block->classes)

@@ -181,29 +181,38 @@ static Status take_label(uint16_t *to, const CsvColumns *columns, const CsvTable
     return STATUS_OK;
 }
 
-// The numbers of one column: one, or one for each of its values.
-static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn *column, char *text) {
+// Moves to the next number.
+static void put_number(DatasetArrays *to, double number) {
+    dataset_put(to, 0, number);
+    if (to->exact)
+        to->exact++;
+    else
+        to->samples = (float *)to->samples + 1;
+}
+
+// Stores the numbers of one column: one, or one for each of its values.
+static void take_feature(DatasetArrays *to, const CsvColumns *columns, const CsvColumn *column, char *text) {
+    double number;
     if (!csv_is_one_hot(columns, column)) {
-        csv_number(to, text);
-        return to + 1;
+        csv_number(&number, text);
+        put_number(to, number);
+        return;
     }
     disarm_text(text); // as a model notes it
-    const uint32_t number = categories_number(&column->categories, text);
+    const uint32_t value = categories_number(&column->categories, text);
     for (uint32_t i = 0; i < column->categories.count; i++)
-        *to++ = i == number;
-    return to;
+        put_number(to, i == value);
 }
 
 // to: moves to the next sample.
 static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
-    float *value = to->samples;
+    double target;
     if (to->count == 0) return dataset_changed(table->path, err);
     for (int i = 0; i < columns->count; i++)
-        if (columns->columns[i].role == CSV_FEATURE)
-            value = take_feature(value, columns, &columns->columns[i], table->fields[i]);
-    to->samples = value;
+        if (columns->columns[i].role == CSV_FEATURE) take_feature(to, columns, &columns->columns[i], table->fields[i]);
     if (columns->target != CSV_NO_COLUMN) {
-        csv_number((float *)(void *)to->labels, table->fields[columns->target]);
+        csv_number(&target, table->fields[columns->target]);
+        *(float *)(void *)to->labels = (float)target;
         to->labels += sizeof(float) / sizeof *to->labels;
     } else
         TRY(take_label(to->labels++, columns, table, err));
@@ -241,9 +250,10 @@ static void take_classes(DatasetBlock *block, const CsvColumns *columns) {
         to = stpcpy(to, classes->names[i]) + 1;
 }
 
-static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+// to: the arrays of both splits, which move to their ends.
+static Status read_tables(DatasetArrays to[DATASET_SPLITS], DatasetBlock *block, const DatasetSource *source,
+                          Error *err) {
     Tables tables = {0};
-    DatasetArrays samples[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
     TRY(find_paths(&tables, source->folder, err));
     TRY(open_tables(&tables, &source->settings, err));
     DatasetSource again = *source;
@@ -256,11 +266,21 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     if (status == STATUS_OK && tables.open[0].columns != columns->count) status = dataset_changed(tables.paths[0], err);
     tables.columns.names = tables.open[0].names; // those of before are closed
     for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
-        status = read_table(samples, &tables, part, err);
-    if (status == STATUS_OK && (samples[DATASET_TRAIN].count > 0 || samples[DATASET_TEST].count > 0))
+        status = read_table(to, &tables, part, err);
+    if (status == STATUS_OK && (to[DATASET_TRAIN].count > 0 || to[DATASET_TEST].count > 0))
         status = dataset_changed(source->folder, err);
     if (status == STATUS_OK) take_classes(block, columns);
     free_tables(&tables);
+    return status;
+}
+
+static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    DatasetArrays arrays[] = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)};
+    if (block->items.scales > 0) TRY(dataset_exact_begin(arrays, shape_size(block->shape), err));
+    DatasetArrays to[] = {arrays[DATASET_TRAIN], arrays[DATASET_TEST]};
+    Status status = read_tables(to, block, source, err);
+    if (status == STATUS_OK) status = dataset_scale_numbers(block, arrays, source, err);
+    dataset_exact_free(arrays);
     return status;
 }
 

@@ -164,10 +164,10 @@ bool csv_has_gap(const CsvColumns *columns, const CsvTable *table) {
     return false;
 }
 
-bool csv_number(float *number, const char *text) {
+bool csv_number(double *number, const char *text) {
     char *end;
-    *number = strtof(text, &end);
-    if (end != text && !*end) return isfinite(*number);
+    *number = strtod(text, &end);
+    if (end != text && !*end) return isfinite((float)*number);
     const bool is_true = strcasecmp(text, "true") == 0;
     *number = is_true;
     return is_true || strcasecmp(text, "false") == 0;
@@ -183,7 +183,7 @@ static Status refuse_infinite(const CsvTable *table, const char *column, const c
 
 static bool is_infinite(const char *text) {
     char *end;
-    return isinf(strtof(text, &end)) && !*end;
+    return isinf((float)strtod(text, &end)) && !*end;
 }
 
 static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, const char *text, Error *err) {
@@ -198,7 +198,7 @@ static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, 
 static Status learn_number(bool *is_number, CsvColumn *column, const CsvTable *table, CsvPart part, int index,
                            Error *err) {
     const char *text = table->fields[index];
-    float number = 0;
+    double number = 0;
     *is_number = csv_number(&number, text);
     if (!*is_number && column->role != CSV_LABEL && is_infinite(text))
         return refuse_infinite(table, table->names[index], text, err);

@@ -26,7 +26,7 @@ typedef enum CsvPart { CSV_TRAIN, CSV_TEST } CsvPart;
 typedef struct CsvColumn {
     CsvRole role;
     uint32_t numbers, texts, gaps; // how many values are of each kind, in the rows that are used
-    float least, greatest;         // of the numbers
+    double least, greatest;        // of the numbers
     char *text;                    // the first text, or number that is not whole of a label; owned
     uint32_t text_row, gap_row;    // lines of the first text and the first gap
     CsvPart text_part, gap_part;
@@ -87,8 +87,8 @@ Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const c
 // Says whether the row in table->fields has a gap in a column that is used.
 bool csv_has_gap(const CsvColumns *columns, const CsvTable *table);
 
-// Reads a number: digits, or true or false. Returns false for any other text, and if it is not finite.
-bool csv_number(float *number, const char *text);
+// Reads a number: digits, or true or false. Returns false for any other text, and if it is not finite as a float32.
+bool csv_number(double *number, const char *text);
 
 // Says whether a column becomes one number for each of its values.
 static inline bool csv_is_one_hot(const CsvColumns *columns, const CsvColumn *column) {

@@ -26,7 +26,7 @@ static void list_values(DatasetColumn *told, const Categories *categories, bool 
 
 static void tell_number(DatasetColumn *told, const CsvColumn *column) {
     if (column->numbers == 0) return;
-    snprintf(told->values, sizeof told->values, "%g to %g", (double)column->least, (double)column->greatest);
+    snprintf(told->values, sizeof told->values, "%.10g to %.10g", column->least, column->greatest);
 }
 
 static void tell_becomes(DatasetColumn *told, const CsvColumns *columns, const CsvColumn *column, uint32_t *feature) {

@@ -22,11 +22,11 @@
 
 // State while the files of both folders are read one after another.
 typedef struct Leaf {
-    DatasetBlock *block; // NULL: the samples are only counted and checked
-    DatasetArrays to;    // of the split, if there is a block
-    json_t *users;       // name -> number; owned
-    size_t features;     // of a sample; 0: not known yet
-    bool is_known;       // it is known whether y are classes or targets
+    DatasetBlock *block;              // NULL: the samples are only counted and checked
+    DatasetArrays to[DATASET_SPLITS]; // if there is a block
+    json_t *users;                    // name -> number; owned
+    size_t features;                  // of a sample; 0: not known yet
+    bool is_known;                    // it is known whether y are classes or targets
     bool has_targets;
     bool is_text;           // x are texts
     LeafTexts texts;        // owned
@@ -86,7 +86,7 @@ static const char *text_of(const json_t *x) {
 
 // Where the sample that is being read belongs in the block.
 static void *sample_at(const Leaf *leaf) {
-    return (uint8_t *)leaf->to.samples +
+    return (uint8_t *)leaf->to[leaf->split].samples +
            (size_t)leaf->counts[leaf->split] * leaf->features * leaf->block->items.pixel_bytes;
 }
 
@@ -123,12 +123,13 @@ static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
     if (leaf->is_text) return take_text(leaf, text_of(x), at, err);
     if (features != leaf->features || features == 0)
         return bad_sample(at, "x", "of another length than those before; give all the same", err);
-    float *to = leaf->block ? sample_at(leaf) : NULL;
+    const size_t first = leaf->counts[leaf->split] * features;
     for (size_t i = 0; i < features; i++) {
         const json_t *number = json_is_array(x) ? json_array_get(x, i) : x;
-        const float value = (float)json_number_value(number);
-        if (!json_is_number(number) || !isfinite(value)) return bad_sample(at, "x", "no vector of finite numbers", err);
-        if (to) to[i] = value;
+        const double value = json_number_value(number);
+        if (!json_is_number(number) || !isfinite((float)value))
+            return bad_sample(at, "x", "no vector of finite numbers", err);
+        if (leaf->block) dataset_put(&leaf->to[leaf->split], first + i, value);
     }
     return STATUS_OK;
 }
@@ -149,11 +150,12 @@ static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
         return bad_sample(at, "y", "out of range", err);
     if (!leaf->block) return STATUS_OK;
     const uint32_t place = leaf->counts[leaf->split];
+    const DatasetArrays *to = &leaf->to[leaf->split];
     if (is_target)
-        ((float *)(void *)leaf->to.labels)[place] = target;
+        ((float *)(void *)to->labels)[place] = target;
     else
-        leaf->to.labels[place] = (uint16_t)label;
-    leaf->to.owners[place] = at->owner;
+        to->labels[place] = (uint16_t)label;
+    to->owners[place] = at->owner;
     return STATUS_OK;
 }
 
@@ -162,7 +164,7 @@ static Status read_user(Leaf *leaf, const json_t *data, At *at, Error *err) {
     if (!json_is_array(x) || !json_is_array(y) || json_array_size(x) != json_array_size(y))
         return fail(err, STATUS_DATA, "%s: user %.60s: no x and y of the same length in \"user_data\"", at->path,
                     at->user);
-    const uint32_t room = leaf->block ? leaf->to.count : INT32_MAX;
+    const uint32_t room = leaf->block ? leaf->to[leaf->split].count : INT32_MAX;
     for (at->sample = 0; at->sample < json_array_size(x); at->sample++) {
         if (leaf->counts[leaf->split] >= room)
             return fail(err, STATUS_DATA, "%s: more samples than before: it changed while it was being read", at->path);
@@ -222,7 +224,6 @@ static Status read_both(Leaf *leaf, const char *place, Error *err) {
     leaf->users = json_object();
     if (!leaf->users) return fail(err, STATUS_OS, "no memory for the users of %s", place);
     for (leaf->split = 0; leaf->split < DATASET_SPLITS; leaf->split++) {
-        if (leaf->block) leaf->to = dataset_arrays(leaf->block, leaf->split);
         TRY(each_file(place, parts[leaf->split], read_file, leaf, err));
         if (leaf->counts[leaf->split] == 0)
             return fail(err, STATUS_DATA, "%s/%s: no samples in this folder", place, parts[leaf->split]);
@@ -306,9 +307,14 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
                  .features = shape_size(block->shape),
                  .is_text = block->items.vocabulary > 0,
                  .is_known = true,
-                 .has_targets = dataset_has_targets(&block->items)};
-    Status status = leaf.is_text ? learn_texts(&leaf.texts, source, err) : STATUS_OK;
+                 .has_targets = dataset_has_targets(&block->items),
+                 .to = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)}};
+    Status status = leaf.is_text              ? learn_texts(&leaf.texts, source, err)
+                    : block->items.scales > 0 ? dataset_exact_begin(leaf.to, leaf.features, err)
+                                              : STATUS_OK;
     if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
+    if (status == STATUS_OK) status = dataset_scale_numbers(block, leaf.to, source, err);
+    dataset_exact_free(leaf.to);
     const bool is_whole =
         memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;
     if (status == STATUS_OK && !is_whole) status = dataset_changed(source->folder, err);

@@ -155,32 +155,40 @@ static int64_t signed_bits(uint64_t bits, const NpyHeader *header) {
     return (int64_t)(bits << above) >> above;
 }
 
-static float number_at(const uint8_t *bytes, const NpyHeader *header) {
+static double number_at(const uint8_t *bytes, const NpyHeader *header) {
     const uint64_t bits = bits_at(bytes, header);
-    if (header->kind == 'i') return (float)signed_bits(bits, header);
-    if (header->kind != 'f') return (float)bits;
-    if (header->item_bytes == 2) return half_number(bits);
+    if (header->kind == 'i') return (double)signed_bits(bits, header);
+    if (header->kind != 'f') return (double)bits;
+    if (header->item_bytes == 2) return (double)half_number(bits);
     const uint32_t low = (uint32_t)bits;
     float single;
     double number;
     memcpy(&single, &low, sizeof single);
     memcpy(&number, &bits, sizeof number);
-    return header->item_bytes == sizeof single ? single : (float)number;
+    return header->item_bytes == sizeof single ? (double)single : number;
 }
 
-// float32 is read straight into place, all other types piece by piece.
-static Status read_floats(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
-    if (header->kind == 'f' && header->item_bytes == sizeof(float) && !header->is_swapped)
-        return byte_stream_read(values, stream, header->count * sizeof(float), err);
+// Reads the values piece by piece. doubles or floats: (count), the other is NULL.
+static Status read_pieces(double *doubles, float *floats, const NpyHeader *header, ByteStream *stream, Error *err) {
     uint8_t piece[PIECE * sizeof(uint64_t)];
     for (uint64_t done = 0; done < header->count;) {
         const uint64_t count = header->count - done < PIECE ? header->count - done : PIECE;
         TRY(byte_stream_read(piece, stream, count * header->item_bytes, err));
         for (uint64_t i = 0; i < count; i++)
-            values[done + i] = number_at(piece + i * header->item_bytes, header);
+            if (doubles)
+                doubles[done + i] = number_at(piece + i * header->item_bytes, header);
+            else
+                floats[done + i] = (float)number_at(piece + i * header->item_bytes, header);
         done += count;
     }
     return STATUS_OK;
+}
+
+// float32 is read straight into place.
+static Status read_floats(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
+    if (header->kind == 'f' && header->item_bytes == sizeof(float) && !header->is_swapped)
+        return byte_stream_read(values, stream, header->count * sizeof(float), err);
+    return read_pieces(NULL, values, header, stream, err);
 }
 
 Status npy_not_finite(const char *said, uint64_t place, uint64_t each, float value, Error *err) {
@@ -200,6 +208,19 @@ Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream
         if (!isfinite(values[i]))
             return npy_not_finite(stream->path, i, header->count / header->extent[0], values[i], err);
     return STATUS_OK;
+}
+
+Status npy_read_doubles(double *values, const NpyHeader *header, ByteStream *stream, Error *err) {
+    TRY(read_pieces(values, NULL, header, stream, err));
+    TRY(byte_stream_end(stream, err));
+    for (uint64_t i = 0; i < header->count; i++)
+        if (!isfinite((float)values[i]))
+            return npy_not_finite(stream->path, i, header->count / header->extent[0], (float)values[i], err);
+    return STATUS_OK;
+}
+
+bool npy_is_wide(const NpyHeader *header) {
+    return header->item_bytes > sizeof(float) || (header->kind != 'f' && header->item_bytes == sizeof(float));
 }
 
 // Returns INT64_MAX for values that int64 cannot represent.

@@ -41,6 +41,12 @@ Status npy_read_bytes(uint8_t *bytes, const NpyHeader *header, ByteStream *strea
 // Reads numbers of any type as floats. Fails with DATA for one that is not finite as a float. values: (count).
 Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream, Error *err);
 
+// As npy_read_reals, but the numbers keep their digits.
+Status npy_read_doubles(double *values, const NpyHeader *header, ByteStream *stream, Error *err);
+
+// Says whether values of this type may have more digits than a float32.
+bool npy_is_wide(const NpyHeader *header);
+
 // Writes the sentence for a number that is not finite as a float. said: the array's name; place: index of the number;
 // each: numbers per sample.
 Status npy_not_finite(const char *said, uint64_t place, uint64_t each, float value, Error *err);

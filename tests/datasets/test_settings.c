@@ -83,7 +83,7 @@ static void expect_numbers(const DatasetSplit *split, const float *expected, siz
 
 static void features_are_normalised_by_those_of_the_training_samples(void **state) {
     static const float train[8] = {-1, -1, 0, -1, 1, 1, 0, 1}, test[4] = {0, 2, 2, 0}; // c is constant: only centred
-    static const float means[4] = {2, 4, 7, 2}, deviations[4] = {2, 2, 1, 1};
+    static const double means[4] = {2, 4, 7, 2}, deviations[4] = {2, 2, 1, 1};
     char parent[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
     new_folder(parent, *state, "features");
     for (size_t i = 0; i < WRITERS; i++) {
@@ -98,6 +98,62 @@ static void features_are_normalised_by_those_of_the_training_samples(void **stat
         load_all(&loaded, folder, ""); // as they are
         expect_numbers(&loaded.data.train, numbers[0], 8);
         assert_null(loaded.data.means);
+        free(loaded.block);
+    }
+}
+
+static void write_times_as_table(const char *folder) {
+    write_text(folder, "train.csv", "time,label\n1700000000,0\n1700000001,1\n1700000002,0\n1700000005,1\n");
+    write_text(folder, "test.csv", "time,label\n1700000003,1\n");
+}
+
+static void write_times_as_leaf(const char *folder) {
+    char path[SCRATCH_PATH_BYTES];
+    new_folder(path, folder, "train");
+    new_folder(path, folder, "test");
+    write_text(folder, "train/f.json",
+               "{\"users\": [\"u\"], \"user_data\": {\"u\": {\"x\": [[1700000000], [1700000001], [1700000002], "
+               "[1700000005]], \"y\": [0, 1, 0, 1]}}}");
+    write_text(folder, "test/f.json",
+               "{\"users\": [\"u\"], \"user_data\": {\"u\": {\"x\": [[1700000003]], \"y\": [1]}}}");
+}
+
+// mean, std: a folder that brings its own; NULL: the setting computes them.
+static void write_time_arrays(const char *folder, const double *mean, const double *std) {
+    static const double times[5] = {1700000000, 1700000001, 1700000002, 1700000005, 1700000003};
+    static const uint8_t labels[5] = {0, 1, 0, 1, 1};
+    const ArrayFile arrays[] = {{"x_train.npy", "<f8", "(4, 1)", times, 4 * sizeof *times},
+                                {"x_test.npy", "<f8", "(1, 1)", times + 4, sizeof *times},
+                                {"y_train.npy", "|u1", "(4,)", labels, 4},
+                                {"y_test.npy", "|u1", "(1,)", labels + 4, 1},
+                                {"mean.npy", "<f8", "(1,)", mean, sizeof *mean},
+                                {"std.npy", "<f8", "(1,)", std, sizeof *std}};
+    for (size_t i = 0; i < (mean ? 6 : 4); i++) {
+        char path[SCRATCH_PATH_BYTES];
+        uint8_t bytes[ARRAY_ROOM];
+        scratch_write(scratch_path(path, folder, arrays[i].name), bytes, array_bytes(bytes, &arrays[i]));
+    }
+}
+
+// Seconds since 1970 are 128 apart as float32: rounded first, all would be one number.
+static void numbers_are_scaled_before_they_are_rounded(void **state) {
+    const double mean = 1700000002, deviation = sqrt(3.5);
+    const float train[4] = {(float)(-2 / deviation), (float)(-1 / deviation), 0, (float)(3 / deviation)},
+                test[1] = {(float)(1 / deviation)};
+    char parent[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
+    new_folder(parent, *state, "times");
+    for (int form = 0; form < 4; form++) {
+        Loaded loaded;
+        char name[16];
+        snprintf(name, sizeof name, "form-%d", form);
+        new_folder(folder, parent, name);
+        if (form == 0) write_times_as_table(folder);
+        if (form == 1) write_times_as_leaf(folder);
+        if (form > 1) write_time_arrays(folder, form == 3 ? &mean : NULL, &deviation);
+        load_all(&loaded, folder, form == 3 ? "" : "normalize=yes");
+        expect_numbers(&loaded.data.train, train, 4);
+        expect_numbers(&loaded.data.test, test, 1);
+        if (form < 3) assert_true(loaded.data.means[0] == mean && loaded.data.stddevs[0] == deviation);
         free(loaded.block);
     }
 }
@@ -124,8 +180,9 @@ static void flat_samples_get_a_shape_and_are_normalised_by_channel(void **state)
             load_all(&loaded, folder, cases[c].settings);
             assert_memory_equal(&loaded.data.shape, &cases[c].shape, sizeof cases[c].shape);
             assert_int_equal(loaded.data.items.scales, cases[c].scales);
-            const float scale = cases[c].scales ? loaded.data.stddevs[0] : 1;
-            assert_true(fabsf(dataset_number(loaded.data.train.pixels, 0) * scale - cases[c].first) < 1e-5F);
+            const double scale = cases[c].scales ? loaded.data.stddevs[0] : 1;
+            const double first = (double)dataset_number(loaded.data.train.pixels, 0) * scale;
+            assert_true(fabs(first - (double)cases[c].first) < 1e-5);
             free(loaded.block);
         }
         expect_refusal(folder, "shape=3x3", "shape=3x3: 9 numbers, but a sample has 4 (1x1x4)");
@@ -188,7 +245,7 @@ static void pixels_in_a_table_are_doubted_until_they_are_normalised(void **state
 // The samples of another table, as a model that knows names, means and deviations is to see them.
 static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **state) {
     char names[] = "10\0cat\0dog\0";
-    float means[2] = {1, 2}, deviations[2] = {2, 4};
+    double means[2] = {1, 2}, deviations[2] = {2, 4};
     const DatasetModel model = {.class_names = names, .means = means, .stddevs = deviations, .scales = 2};
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
     DatasetSource source;
@@ -393,6 +450,7 @@ static void names_of_classes_are_kept_where_they_say_more_than_numbers(void **st
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_normalised_by_those_of_the_training_samples),
+        cmocka_unit_test(numbers_are_scaled_before_they_are_rounded),
         cmocka_unit_test(flat_samples_get_a_shape_and_are_normalised_by_channel),
         cmocka_unit_test(pixels_are_normalised_by_their_own_mean_if_asked),
         cmocka_unit_test(pixels_in_a_table_are_doubted_until_they_are_normalised),

@@ -95,6 +95,14 @@ class Data(Case):
         with np.load(self.write(Table(a=X[:, 0], b=Y == 1), Y)) as arrays:
             self.assertEqual(arrays["x_train"].dtype, np.float32)
 
+    def test_numbers_keep_the_digits_in_which_they_differ(self):
+        times = 1700000000 + np.arange(COUNT)[:, None]
+        with np.load(self.write(times, Y, mean=times.mean(), std=1.5)) as arrays:
+            self.assertEqual((arrays["x_train"].tolist(), arrays["mean"].tolist()), (times.tolist(), [1700000005.5]))
+        for few in (X.astype(float), np.arange(COUNT) + 1e6, np.full(COUNT, 1e9)):  # float32 tells these apart
+            with np.load(self.write(few, Y)) as arrays:
+                self.assertEqual(arrays["x_train"].dtype, np.float32)
+
     def test_clients_without_a_name_are_refused(self):
         self.refuse("client: a gap (NaN or None)", self.write, X, Y, client=[float("nan"), *Y[1:]])
         self.refuse("client: a gap (NaN or None)", self.write, X, Y, client=[None, *NAMES[1:]])

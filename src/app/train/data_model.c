@@ -38,7 +38,7 @@ static Status read_names(char **names, const char *note, const char *key, const 
 }
 
 // Reads numbers between commas. *count is set by the first list, and the second has to have as many.
-static Status read_numbers(float **numbers, uint32_t *count, const char *note, const char *key, const char *path,
+static Status read_numbers(double **numbers, uint32_t *count, const char *note, const char *key, const char *path,
                            Error *err) {
     size_t most = 1, found = 0;
     for (const char *letter = note; *letter; letter++)
@@ -46,7 +46,7 @@ static Status read_numbers(float **numbers, uint32_t *count, const char *note, c
     *numbers = malloc(most * sizeof **numbers);
     if (!*numbers) return no_memory(path, err);
     for (char *end; *note; note = end + (*end == ',')) {
-        const float number = strtof(note, &end);
+        const double number = strtod(note, &end);
         if (end == note || (*end && *end != ',') || !isfinite(number)) break;
         (*numbers)[found++] = number;
         if (!*end) break;

@@ -10,9 +10,9 @@
 #include "base/text.h"
 
 // Room for a number, its comma and '\0'.
-enum { NUMBER_BYTES = 24 };
+enum { NUMBER_BYTES = 32 };
 
-// digits: 6 for those of pixels, as the first models had them; 9 give a float32 back.
+// digits: 6 for those of pixels, as the first models had them; 17 give a double back.
 static char *list_numbers(const double *numbers, size_t count, int digits) {
     char *text = calloc(count + 1, NUMBER_BYTES), *to = text;
     for (size_t i = 0; i < count && text; i++)
@@ -36,11 +36,11 @@ static bool list_features(ModelAbout *about, const Dataset *data) {
     const size_t count = data->items.scales;
     double *numbers = calloc(2 * count + 1, sizeof *numbers);
     for (size_t i = 0; i < count && numbers; i++) {
-        numbers[i] = (double)data->means[i];
-        numbers[count + i] = (double)data->stddevs[i];
+        numbers[i] = data->means[i];
+        numbers[count + i] = data->stddevs[i];
     }
-    if (numbers) about->feature_mean = list_numbers(numbers, count, 9);
-    if (numbers) about->feature_stddev = list_numbers(numbers + count, count, 9);
+    if (numbers) about->feature_mean = list_numbers(numbers, count, 17);
+    if (numbers) about->feature_stddev = list_numbers(numbers + count, count, 17);
     free(numbers);
     return about->feature_mean && about->feature_stddev;
 }

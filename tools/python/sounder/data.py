@@ -26,15 +26,23 @@ def _bad_column(values, name):
     return f"{name}, column {bad[0]!r}" if bad else name
 
 
-def _numbers(values, name):
-    """As float32, which dates, text and complex numbers are not."""
+def _numbers(values, name, kind="<f4"):
+    """As floating-point numbers, which dates, text and complex numbers are not."""
     array = _array(values, name)
     try:
         if array.dtype.kind in "mMcV":
             raise TypeError(f"values of type {array.dtype}")
-        return array.astype("<f4", copy=False)
+        return array.astype(kind, copy=False)
     except (TypeError, ValueError) as problem:
         raise Error(f"{_bad_column(values, name)}: {problem}; give numbers: of categories pandas.get_dummies makes them, of dates count days") from problem
+
+
+def _is_wide(array):
+    """Whether float32 rounds away digits in which the samples of a feature differ, such as those of times in seconds."""
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize < (8 if array.dtype.kind == "f" else 4) or not array.size:
+        return False
+    features = array.reshape(len(array), -1).astype("f8")
+    return bool(((2.0**-23 * np.abs(features).max(0) > 0.02 * features.std(0)) & (features != features.astype("f4")).any(0)).any())
 
 
 def _samples(values, name):
@@ -42,7 +50,7 @@ def _samples(values, name):
         if str(label).startswith("Unnamed: "):
             raise Error(f"{name}, column {label!r}: row numbers, not a feature; read the table with index_col=0, or drop the column")
     array = _array(values, name)
-    return array if array.dtype == np.uint8 else _numbers(values, name)
+    return array if array.dtype == np.uint8 else _numbers(values, name, "<f8" if _is_wide(array) else "<f4")
 
 
 def _check_gaps(values, name):
@@ -119,7 +127,7 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
             raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
     for name, value in (("mean", mean), ("std", std)):
         if value is not None:
-            arrays[name] = np.atleast_1d(_numbers(value, name))
+            arrays[name] = np.atleast_1d(_numbers(value, name, "<f8"))
     path = os.fspath(path)
     if not path.endswith(".npz"):
         raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
