@@ -1,5 +1,6 @@
 #include "datasets/doubts.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
 
@@ -16,6 +18,9 @@ enum {
     LEAST_PIXELS = 64,      // smallest sample that may be an image
     FEW_CLASSES = 10,
     LEAST_ROWS = 20, // smallest table whose columns are doubted for their values
+    MOST_LAST_CHANNELS = 16,
+    LEAST_LARGE = 1 << 20,  // as float32, numbers of this size are at least 1/8 apart
+    WHOLE_FLOATS = 1 << 24, // up to this, all whole numbers are float32 numbers
 };
 
 __attribute__((format(printf, 2, 3))) static void add(DatasetDoubts *doubts, const char *format, ...) {
@@ -90,11 +95,12 @@ static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const Datase
         data->name, (double)range.greatest, format->pixels);
 }
 
-// Sounder expects channels first; other programs store them last.
-static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
+// Sounder expects channels first; other programs store them last, and there are seldom more than a few.
+static void doubt_channels(DatasetDoubts *doubts, const Dataset *data, const Form *settings) {
     const Shape shape = data->shape;
-    const bool are_last = (shape.columns == 1 || shape.columns == 3) && shape.channels == shape.rows && shape.rows > 3;
-    if (!are_last) return;
+    const bool are_last =
+        shape.columns <= MOST_LAST_CHANNELS && shape.columns < shape.rows && shape.columns < shape.channels;
+    if (!are_last || settings->given[SETTING_CHANNELS] || settings->given[SETTING_SHAPE]) return;
     add(doubts,
         "%s: samples are read as %d channels of %dx%d; if they are images of %dx%d with their channels last, save "
         "x.transpose(0, 3, 1, 2), or say channels=last in --data",
@@ -145,12 +151,19 @@ static void doubt_columns(DatasetDoubts *doubts, const Columns *columns, const c
         settings_word(word, SETTING_WITHOUT, all));
 }
 
+// The place of a feature's mean and deviation.
+static size_t scale_place(const Dataset *data, size_t feature) {
+    return feature / (shape_size(data->shape) / (data->items.scales ? data->items.scales : 1));
+}
+
+static double scale_of(const Dataset *data, size_t feature) {
+    return data->stddevs[scale_place(data, feature)];
+}
+
 // A number of a table as it is in the file.
 static double raw_number(const Dataset *data, uint32_t sample, size_t feature) {
-    const size_t size = shape_size(data->shape),
-                 scale = feature / (size / (data->items.scales ? data->items.scales : 1));
-    const double number = (double)dataset_number(data->train.pixels, sample * size + feature);
-    return data->means ? number * (double)data->stddevs[scale] + (double)data->means[scale] : number;
+    const double number = (double)dataset_number(data->train.pixels, sample * shape_size(data->shape) + feature);
+    return data->means ? number * scale_of(data, feature) + data->means[scale_place(data, feature)] : number;
 }
 
 // Numbers of rows: each is another whole number, and they ascend or descend, or fill at least a quarter of their range.
@@ -160,7 +173,8 @@ static bool are_row_numbers(const Dataset *data, size_t feature) {
     double least = first, greatest = first, before = first;
     bool ascends = true, descends = true;
     for (uint32_t i = 1; i < count; i++) {
-        const double number = raw_number(data, i, feature), tolerance = data->means ? 1e-6 * fabs(number) + 1e-3 : 0;
+        const double number = raw_number(data, i, feature),
+                     tolerance = data->means ? 1e-6 * scale_of(data, feature) + 1e-3 : 0;
         if (fabs(number - round(number)) > tolerance || tolerance > 0.25) return false;
         ascends = ascends && round(number) > round(before);
         descends = descends && round(number) < round(before);
@@ -233,6 +247,54 @@ static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const For
                   "have another whole number in each row; if they only number samples", data, settings);
 }
 
+// Numbers ---------------------------------------------------------------------------------------------------------
+
+// Says whether float32 numbers of a feature's size are so far apart that its values have lost the digits in which they
+// differ: times in seconds, Julian days, serial numbers. *greatest: of its numbers.
+static bool has_lost_digits(double *greatest, const Dataset *data, size_t feature, uint32_t samples) {
+    const size_t size = shape_size(data->shape);
+    const double first = (double)dataset_number(data->train.pixels, feature);
+    double sum = 0, squares = 0;
+    bool whole = first == floor(first);
+    *greatest = fabs(first);
+    for (size_t i = 1; i < samples; i++) {
+        const double number = (double)dataset_number(data->train.pixels, i * size + feature), distance = number - first;
+        sum += distance;
+        squares += distance * distance;
+        *greatest = fmax(*greatest, fabs(number));
+        whole = whole && number == floor(number);
+    }
+    const double mean = sum / samples, deviation = sqrt(fmax(squares / samples - mean * mean, 0));
+    if (whole && *greatest <= WHOLE_FLOATS) return false;
+    return (deviation > 0 || *greatest >= LEAST_LARGE) && FLT_EPSILON * *greatest > 0.02 * deviation;
+}
+
+static void doubt_digits(DatasetDoubts *doubts, const Dataset *data) {
+    enum { MOST_NAMED = 4 };
+    const size_t size = shape_size(data->shape), most = MOST_NUMBERS / size;
+    const uint32_t samples = data->train.count < most ? data->train.count : (uint32_t)most;
+    const char *name = data->feature_names;
+    char names[200] = "", number[32];
+    double greatest, example = 0;
+    int found = 0;
+    if (data->items.pixel_bytes != sizeof(float) || data->items.vocabulary || data->means || samples < LEAST_ROWS)
+        return;
+    for (size_t feature = 0; feature < size; feature++, name += name ? strlen(name) + 1 : 0) {
+        if (!has_lost_digits(&greatest, data, feature, samples)) continue;
+        snprintf(number, sizeof number, "%zu", feature);
+        const char *said = name ? name : number;
+        if (found++ == 0) example = greatest;
+        if (found <= MOST_NAMED) text_list(names, sizeof names, said, strlen(said));
+    }
+    if (found == 0) return;
+    add(doubts,
+        "%s: %d feature%s (%s%s) lose%s digits in which samples differ: as float32, which a net takes, numbers near "
+        "%.10g are %g apart; normalize=yes in --data scales first (numbers of tables, JSON and float64 arrays), and "
+        "rounds then",
+        data->name, found, found == 1 ? "" : "s", names, found > MOST_NAMED ? ", ..." : "", found == 1 ? "s" : "",
+        example, (double)nextafterf((float)example, INFINITY) - example);
+}
+
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source) {
     const DatasetFormat *format = source->format;
     doubts->count = 0;
@@ -245,7 +307,8 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
         doubt_classes(doubts, data, format);
     if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);
     doubt_scale(doubts, data, format);
-    doubt_channels(doubts, data);
+    doubt_channels(doubts, data, &source->settings);
+    doubt_digits(doubts, data);
 }
 
 void dataset_warn_of_doubts(const Dataset *data, const DatasetSource *source) {

@@ -9,7 +9,7 @@
 
 #include "datasets/dataset.h"
 
-enum { DATASET_MOST_DOUBTS = 6, DATASET_DOUBT_BYTES = DATASET_NAME_BYTES + 1024 };
+enum { DATASET_MOST_DOUBTS = 10, DATASET_DOUBT_BYTES = DATASET_NAME_BYTES + 1024 };
 
 typedef struct DatasetDoubts {
     int count;

@@ -139,6 +139,9 @@ static void images_that_may_be_meant_otherwise_are_doubted(void **state) {
          "images: samples are read as 8 channels of 8x1; if they are images of 8x8 with their channels last, save "
          "x.transpose(0, 3, 1, 2)"},
         {"(2, 8, 8, 1)", "|u1", 1, "read as 8 channels of 8x1"},
+        {"(2, 4, 8, 2)", "<f4", 0.02F, // satellite bands, or activity windows
+         "images: samples are read as 4 channels of 8x2; if they are images of 4x8 with their channels last"},
+        {"(2, 2, 8, 4)", "<f4", 0.02F, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DatasetDoubts doubts;
@@ -186,6 +189,18 @@ static int as_number(char *to, int i) {
     return sprintf(to, "%d.25,%d.25,%d.5,%d\n", i * 3 % 40, i * 3 % 40, i * 7 % 5, i % 3);
 }
 
+static int seconds(char *to, int i) {
+    return sprintf(to, "%d,%d.5,%d\n", 1700000000 + i * i, i * 7 % 5, i % 2);
+}
+
+static int large(char *to, int i) { // a population, say
+    return sprintf(to, "%d,%d.5,%d\n", 1700000000 + i / 2 * 1000000, i * 7 % 5, i % 2);
+}
+
+static int serial(char *to, int i) {
+    return sprintf(to, "%lld,%d.5,%d\n", 100000000000LL + i, i * 7 % 5, i % 2);
+}
+
 static void columns_that_should_be_left_out_are_doubted(void **state) {
     static const struct {
         const char *header;
@@ -197,6 +212,12 @@ static void columns_that_should_be_left_out_are_doubted(void **state) {
          "in --data"},
         {"my id,x,label", shuffled, "normalize=yes", "leave it out: without='my id' in --data"},
         {"price,x,label", far_apart, "", NULL},
+        {"number,x,label", serial, "normalize=yes",
+         "column number has another whole number in each row; if it only numbers samples, leave it out: "
+         "without=number"},
+        {"time,x,label", seconds, "",
+         "t.csv: 1 feature (time) loses digits in which samples differ: as float32, which a net takes, numbers near "},
+        {"people,x,label", large, "", NULL},
         {"pair,x,label", repeated, "", NULL},
         {"a,b,x,n", copied, "label=a text=one-hot without=n",
          "t.csv: column b alone says the answer to each sample; if it was made from what is to be learned, leave it "
