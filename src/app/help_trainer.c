@@ -70,8 +70,9 @@ static const HelpEntry python[] = {
      "tensors as they are"},
     {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
     {"serve(..., exchange=, device=)",
-     "names or patterns of the tensors that travel (default: floating-point ones; if some are frozen, those that "
-     "learn). All others must not change in a turn. device: where the net computes, as \"cuda\": the net goes there "
+     "names or patterns of the tensors that travel (default: those of real or complex numbers, the latter as pairs; if "
+     "some are frozen, those that learn). Of the others, buffers of whole numbers and unsaved ones are put back before "
+     "each turn; the rest must not change in a turn. device: where the net computes, as \"cuda\": the net goes there "
      "after the fork, and the run's samples stay there if they fit; --workers says how many trainers share it"},
 };
 

@@ -136,6 +136,8 @@ class Net(nn.Module):
         self.run_alone("memory", plain.replace("        turn.add(loss, len(y))", "        net[1].weight.data = net[1].weight.data.clone()\n        turn.add(loss, len(y))"))
         self.assertEqual(self.bits("memory"), self.bits("plain"))
         _, err = self.check("replaced", plain.replace("    optimizer =", "    net[1] = nn.Linear(64, 8)\n    optimizer ="), code=69)
+        self.assertIn("1 was replaced by another module in a turn", err)
+        _, err = self.check("renewed", plain.replace("    optimizer =", "    net[1].weight = nn.Parameter(net[1].weight.detach() / 2)\n    optimizer ="), code=69)
         self.assertIn("1.weight was replaced by another tensor in a turn", err)
 
 
@@ -246,7 +248,7 @@ class ChecksFromPython(unittest.TestCase):
             net[3] = torch.nn.Linear(4, 3)
             return optimizer
 
-        with self.assertRaisesRegex(sounder.Error, "3.weight changed in a turn and does not travel"):
+        with self.assertRaisesRegex(sounder.Error, "3 was replaced by another module in a turn"):
             self.check(renew, exchange="1.*")
         with self.assertRaisesRegex(sounder.Error, "device=cuda: a dict of arrays has no device"):
             sounder.check({"w": np.zeros(4, np.float32)}, None, None, (np.zeros((8, 4)), np.zeros(8, int)), device="cuda")

@@ -135,7 +135,7 @@ def serve(net, train, test, exchange=None, device=None, whole_test=False, state=
 
     net: a class or a function that makes the net, called once with the run's seed set; or a net. One that takes an argument gets the
     data, with their shape (channels, rows, columns) and classes. exchange: names or patterns of the
-    tensors that travel; without it all floating-point ones, and if some parameter is frozen those that learn. device: where the net
+    tensors that travel; without it those of real and complex numbers, and if some parameter is frozen those that learn. device: where the net
     computes, such as "cuda". whole_test: a test is one turn with all of its samples, for figures that are no means over parts;
     otherwise it is dealt to all workers, 500 samples a turn. state: how many floats of an optimizer a client keeps from turn to turn in
     turn.state (--client-optimizer-state keep), as a number or a function of the net.

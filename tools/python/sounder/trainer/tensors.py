@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from ..command import Error
+from .stays import ArrayStays
 
 
 def chosen(names, exchange):
@@ -28,7 +29,7 @@ def views(weights, tensors):
 
 
 class ArrayNet:
-    """A dict of arrays, which become parts of the desk."""
+    """A dict of arrays, which become parts of the desk. A complex number travels as a pair."""
 
     device = None
 
@@ -36,29 +37,41 @@ class ArrayNet:
         if not net:
             raise Error("a dict without arrays is no net; give them, as serve({'w': array}, ...), or a function that returns such a dict")
         self.net, self.names = net, chosen(net, exchange)
+        self.shapes = {name: np.shape(net[name]) for name in self.names}
+        self.complex = {name for name in self.names if np.iscomplexobj(net[name])}
+        self.stays = ArrayStays(net, [name for name in net if name not in self.shapes])
 
     def tensors(self):
-        return [(name, np.shape(self.net[name])) for name in self.names]
+        return [(name, (*shape, 2) if name in self.complex else shape) for name, shape in self.shapes.items()]
 
     def values(self):
-        return [np.asarray(self.net[name], np.float32) for name in self.names]
+        values = [np.asarray(self.net[name], np.complex64 if name in self.complex else np.float32) for name in self.names]
+        return [np.ascontiguousarray(value).view(np.float32) for value in values]
+
+    def _views(self, floats, tensors):
+        parts = views(floats, tensors)
+        return {name: part.view(np.complex64).reshape(self.shapes[name]) if name in self.complex else part for name, part in parts.items()}
 
     def attach(self, desk, tensors):
         check_same(tensors, self.tensors())
-        self.on_desk = views(desk.weights, tensors)
+        self.on_desk = self._views(desk.weights, tensors)
         self.net.update(self.on_desk)
-        self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}
+        self.shifts = self._views(desk.shift, tensors) if desk.shift is not None else {}
 
     def fetch(self, trains, still=()):
         """Before a turn: the desk has the weights, and the arrays are the desk, whatever a test has put in their place."""
         self.net.update(self.on_desk)
-        self.before = {name: np.array(value) for name, value in self.net.items() if name not in self.on_desk}
 
     def store(self):
         """After a turn that trained. A program may have put other arrays in the place of these: net["w"] = net["w"] - step."""
         for name, part in self.on_desk.items():
-            if self.net[name] is not part:
-                part[...] = self.net[name]
+            now = self.net.get(name)
+            if now is part:
+                continue
+            if np.shape(now) != part.shape or np.iscomplexobj(now) and name not in self.complex:
+                raise Error(f"{name} has the shape {list(np.shape(now))} and the type {np.asarray(now).dtype} after a turn, "
+                            f"and had {list(part.shape)} and {part.dtype} before it: leave it as it was made")
+            part[...] = now
         self.net.update(self.on_desk)
 
     def moves(self):
@@ -93,9 +106,9 @@ class ArrayNet:
     def generator(self, seed):
         return None
 
-    def moved(self):
-        """An array that does not travel and changed in this turn, or None."""
-        return next((name for name, value in self.before.items() if not np.array_equal(value, self.net[name])), None)
+    def moved(self, whole):
+        """A sentence about an array that does not travel and changed in this turn, or None."""
+        return self.stays.moved(whole)
 
 
 def check_same(told, own):

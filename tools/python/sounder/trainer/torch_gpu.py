@@ -16,7 +16,7 @@ def widened(now, before):
 
 
 @torch.no_grad()
-def _copy(to, tensors):
+def copy_all(to, tensors):
     """In one kernel, where PyTorch has it (2.1)."""
     if hasattr(torch, "_foreach_copy_"):
         torch._foreach_copy_(to, tensors)
@@ -65,18 +65,19 @@ class GpuDesk:
         self.resident = {}
 
     def _views(self, flat):
-        return views(flat, [(name, tuple(self.net.parts[name].shape)) for name in self.names])
+        return views(flat, self.net.tensors())
 
     def _own(self):
-        return [self.net.parts[name].detach() for name in self.names]
+        parts = [self.net.parts[name].detach() for name in self.names]
+        return [torch.view_as_real(part) if part.is_complex() else part for part in parts]
 
     def fetch(self):
         self.weights.copy_(self.desk)
-        _copy(self._own(), self.parts)
+        copy_all(self._own(), self.parts)
         self.shift = None
 
     def store(self):
-        _copy(self.parts, [widened(now, before.to(now.device)) for now, before in zip(self._own(), self.parts)])
+        copy_all(self.parts, [widened(now, before.to(now.device)) for now, before in zip(self._own(), self.parts)])
         self.desk.copy_(self.weights)
 
     def use(self):

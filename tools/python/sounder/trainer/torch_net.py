@@ -6,11 +6,22 @@ import torch
 from ..command import Error
 from .tensors import check_same, chosen, views
 from .torch_gpu import GpuDesk, widened
+from .torch_stays import TorchStays, in_slot, slots
+
+
+def _floats(tensor):
+    """Whether its numbers can be averaged."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _real(tensor):
+    """A complex number travels as a pair."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _exchanged(net):
-    """{name: tensor}: floating-point parameters and buffers, tied ones once. If some parameter is frozen: those that learn, and the
-    buffers of the modules that they belong to."""
+    """{name: tensor}: parameters and buffers of real or complex numbers, tied ones once. If some parameter is frozen: those that learn, and
+    the buffers of the modules that they belong to."""
     frozen = any(not parameter.requires_grad for parameter in net.parameters())
     found, seen = {}, set()
     for path, module in net.named_modules():
@@ -18,7 +29,7 @@ def _exchanged(net):
         saved = module.state_dict(keep_vars=True)
         own = {**module._parameters, **{name: buffer for name, buffer in module._buffers.items() if name in saved}}
         for name, tensor in own.items():
-            if tensor is None or not tensor.is_floating_point() or id(tensor) in seen:
+            if tensor is None or not _floats(tensor) or id(tensor) in seen:
                 continue
             seen.add(id(tensor))
             if not frozen or (tensor.requires_grad if name in module._parameters else learns):
@@ -42,7 +53,7 @@ class TorchNet:
         self.net, self.asked = net, device
         if device and torch.device(device).type == "cpu":
             net.to(device)
-        floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if tensor.is_floating_point()}
+        floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if _floats(tensor)}
         candidates = _exchanged(net) if exchange is None else floating
         self.parts = {}
         for name in chosen(candidates, exchange):  # of tied tensors the first name
@@ -51,10 +62,15 @@ class TorchNet:
         _check_tied(self.parts)
         if not self.parts:
             raise Error("the net exchanges nothing: all of its parameters are frozen; say which travel: serve(..., exchange='head.*')")
-        travel = {id(tensor) for tensor in self.parts.values()}
-        self.stays = {name: tensor for name, tensor in floating.items() if id(tensor) not in travel}
+        self._find_places()
+        self.stays = TorchStays(net, {id(tensor) for tensor in self.parts.values()})
         self.device = torch.device(device) if device else next(iter(self.parts.values())).device
         self.gpu = None
+
+    def _find_places(self):
+        """Where the module holds what travels, and as what."""
+        held = {id(tensor): (held, key) for _, held, key, tensor, _ in slots(self.net)}
+        self.places = {name: (*held[id(tensor)], tensor.shape, tensor.dtype) for name, tensor in self.parts.items()}
 
     def moves(self):
         """Whether the module goes to a GPU, which processes that are forked later cannot share."""
@@ -68,16 +84,17 @@ class TorchNet:
         if self.asked:
             self.net.to(self.device)
         now = self.net.state_dict(keep_vars=True)  # its buffers are other tensors now
-        for held in (self.parts, self.stays):
-            held.update({name: now[name] for name in held})
+        self.parts.update({name: now[name] for name in self.parts})
+        self._find_places()
+        self.stays = TorchStays(self.net, {id(tensor) for tensor in self.parts.values()}, self.stays.digests)
         self.device = next(iter(self.parts.values())).device  # with its number, which PyTorch before 2.5 asks for in some calls
         self.gpu = GpuDesk(self)
 
     def tensors(self):
-        return [(name, tuple(tensor.shape)) for name, tensor in self.parts.items()]
+        return [(name, tuple(_real(tensor).shape)) for name, tensor in self.parts.items()]
 
     def values(self):
-        return [tensor.detach().to("cpu", torch.float32).numpy() for tensor in self.parts.values()]
+        return [_real(tensor.detach()).to("cpu", torch.float32).numpy() for tensor in self.parts.values()]
 
     def attach(self, desk, tensors):
         check_same(tensors, self.tensors())
@@ -95,8 +112,9 @@ class TorchNet:
         """Before a turn: its weights, the module's mode, no gradient of an earlier turn, and none of what rests."""
         if self.gpu:
             self.gpu.fetch()
+        self.stays.put_back()
         for name, part in self._elsewhere():
-            self.parts[name].copy_(part)
+            _real(self.parts[name]).copy_(part)
         self.net.train(trains)
         self.net.zero_grad(set_to_none=True)
         resting = [self.parts[name] for name in still]
@@ -104,20 +122,26 @@ class TorchNet:
         self.buffers = [(tensor, tensor.clone()) for tensor in resting if not isinstance(tensor, torch.nn.Parameter)]
         for tensor in self.resting:
             tensor.requires_grad_(False)
-        self.versions = {name: tensor._version for name, tensor in self.stays.items()}
-        self.before = {name: tensor.clone() for name, tensor in self.stays.items() if not isinstance(tensor, torch.nn.Parameter)}
 
     def _elsewhere(self):
         """Tensors that are not on the desk, by another type, or because the program has put other memory under them."""
         return [] if self.gpu else [(name, part) for name, part in self.on_desk.items() if self.parts[name].data_ptr() != part.data_ptr()]
 
+    def _check_parts(self):
+        """A module of which a tensor was replaced would train what is not sent; one number would be spread over a tensor of many."""
+        for name, tensor in self.parts.items():
+            held, key, shape, kind = self.places[name]
+            now = in_slot(held, key)
+            if now is not None and (now.shape != shape or now.dtype != kind):
+                raise Error(f"{name} has the shape {list(now.shape)} and the type {now.dtype} after a turn, and had {list(shape)} "
+                            f"and {kind} before it: leave it as it was made")
+            if now is not tensor:
+                raise Error(f"{name} was replaced by another tensor in a turn: change it in place, with .copy_() or load_state_dict")
+
     @torch.no_grad()
     def store(self):
-        """After a turn that trained. A module of which a tensor was replaced would train what is not sent."""
-        now = self.net.state_dict(keep_vars=True)
-        for name, tensor in self.parts.items():
-            if now.get(name) is not tensor:
-                raise Error(f"{name} was replaced by another tensor in a turn: change it in place, with .copy_() or load_state_dict")
+        """After a turn that trained."""
+        self._check_parts()
         for tensor in self.resting:
             tensor.requires_grad_(True)
         for tensor, before in self.buffers:  # batch norm follows its batches, whatever learns
@@ -125,16 +149,11 @@ class TorchNet:
         if self.gpu:
             self.gpu.store()
         for name, part in self._elsewhere():
-            part.copy_(widened(self.parts[name], part))
+            part.copy_(widened(_real(self.parts[name]), part))
 
-    def moved(self):
-        """A tensor that does not travel and was written to or replaced in this turn, or None."""
-        now = self.net.state_dict(keep_vars=True) if self.stays else {}
-        for name, tensor in self.stays.items():
-            # Kernels such as batch_norm change a buffer and do not count a version.
-            if now.get(name) is not tensor or tensor._version != self.versions[name] or (name in self.before and not tensor.equal(self.before[name])):
-                return name
-        return None
+    def moved(self, whole):
+        """A sentence about a tensor that does not travel and was written to or replaced in this turn, or None."""
+        return self.stays.moved(whole)
 
     def batch(self, x, y):
         y = torch.from_numpy(np.ascontiguousarray(y, np.int64 if y.dtype == np.uint16 else y.dtype))
@@ -159,7 +178,8 @@ class TorchNet:
         if shifts:
             shift = self.gpu.shifts() if self.gpu else self.shifts
             for name, tensor in learn.items():
-                tensor.grad += shift[name].to(tensor.device, tensor.dtype)
+                grad = _real(tensor.grad)
+                grad += shift[name].to(grad.device, grad.dtype)
         if pull:
             for tensor in learn.values():
                 tensor.grad.add_(tensor, alpha=pull)

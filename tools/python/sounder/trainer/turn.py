@@ -199,9 +199,9 @@ class Turn:
         travel: for other optimizers, how far a gradient of 1 in every step would have taken a weight, as 0.6 after 60 steps of Adam
         with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them.
         """
-        moved = self._net.moved()
+        moved = self._net.moved(whole=bool(self._told.get("check")))
         if moved:
-            raise Error(f"{moved} changed in a turn and does not travel: freeze it (a BatchNorm of a frozen part wants .eval()), or exchange it")
+            raise Error(moved)
         made = steps if steps is not None else self._corrects or self._adds
         if self.trains and made and not self._corrects and (self._told.get("shifts") or self._told["pull"]):
             raise Error("the run's algorithm adds to the gradients, and this turn never called turn.correct(): call it once per "

@@ -1,0 +1,142 @@
+"""A turn begins as the program began: what does not travel is put back, or looked at.
+
+Usage: test_trainer_stays.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import sys, unittest
+
+from trainers import NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
+
+sys.path.insert(0, PACKAGE)
+
+# A net that keeps {buffers} in each batch, and learns nothing: what a turn finds there is what it tells as its loss.
+COUNTS = TORCH + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 10)
+        self.register_buffer("whole", torch.tensor(7))
+        self.register_buffer("flags", torch.tensor([True, False]))
+        self.register_buffer("unsaved", torch.tensor([0.5, float("nan")]), persistent=False)
+        self.register_buffer("late", None)
+        self.register_buffer("wide", torch.zeros(300, 300, dtype=torch.long))
+    def forward(self, x):
+        return self.out(x.flatten(1))
+def train(net, turn):
+    seen = [int(net.whole), int(net.flags.sum()), float(net.unsaved[0]), net.late is None, int(net.wide.sum()), hasattr(net, "new")]
+    print("begins with", seen)
+    for x, y in turn.batches():
+        net.whole += 1
+        net.flags = ~net.flags
+        net.unsaved.data.mul_(2)
+        net.late = torch.ones(3)
+        net.wide[7, 7] += 1
+        net.register_buffer("new", torch.ones(1))
+        turn.correct()
+        turn.add(1.0, len(y))
+def test(net, turn):
+    train(net, turn) if turn.trains else [turn.add(1.0, len(y), hits=0) for x, y in turn.batches()]
+sounder.serve(Net, train, test)
+'''
+SPECTRAL = '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.complex(torch.arange(3.0), -torch.ones(3)))
+    def forward(self, x):
+        return self.weight
+def train(net, turn):
+    for x, y in turn.batches():
+        net.zero_grad()
+        net.weight.grad = torch.full((3,), 1 + 2j, dtype=torch.complex64)
+        turn.correct()
+        with torch.no_grad():
+            net.weight -= turn.lr * net.weight.grad
+        turn.add(1.0, len(y))
+def test(net, turn):
+    for x, y in turn.batches():
+        turn.add(1.0, len(y), hits=0)
+'''
+ARRAYS = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+net = {"w": (np.arange(3) - 1j).astype(np.complex64), "base": np.linspace(0, 1, 200000)}
+for turn in sounder.turns(net, exchange="w"):
+    for x, y in turn.batches():
+        gradient = {"w": np.full(3, 1 + 2j, np.complex64)}
+        if turn.trains:
+            turn.correct(gradient)
+            net["w"] -= np.float32(turn.lr) * gradient["w"]
+        turn.add(1.0, len(y), hits=0)
+    SPOIL
+    turn.hand_in()
+'''
+TWIN = TORCH.replace("        turn.add(loss, len(y))\n\ndef test", "        turn.add(loss, len(y))\n    SPOIL\n\ndef test") + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(64, 10), nn.Linear(64, 10).requires_grad_(False)
+    def forward(self, x):
+        return self.q(x.flatten(1)) + self.k(x.flatten(1))
+sounder.serve(Net, train, test)
+'''
+
+
+class Stays(TrainerCase):
+    def log(self, run):
+        with open(self.path(run, "trainer.log")) as file:
+            return [line.split(": ", 1)[1] for line in file.read().splitlines()]
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_buffers_that_do_not_travel_are_in_each_turn_what_the_program_made(self):
+        self.write("counts.py", COUNTS)
+        self.run_with("counts", "--workers", "1", script="counts.py")
+        told = [line for line in self.log("counts") if line.startswith("begins")]
+        self.assertGreater(len(told), 8)
+        self.assertEqual(set(told), {"begins with [7, 1, 0.5, True, 0, False]"})
+
+    def test_complex_numbers_travel_as_pairs_and_are_averaged(self):
+        # Four clients of 40 samples make four steps of 0.05 in a round, all of them alike; from the second on a weight is pulled back.
+        self.write("arrays.py", ARRAYS.replace("SPOIL", "pass"))
+        self.write("module.py", TORCH + SPECTRAL + "sounder.serve(Net, train, test)\n")
+        w = np.arange(3) - 1j
+        for _ in range(2):
+            start = w
+            for _ in range(4):
+                w = w - 0.05 * (1 + 2j + 0.5 * (w - start))
+        for script in ("arrays.py", *(["module.py"] if torch else [])):
+            self.run_with(script[:-3], "--momentum", "0", "--algorithm", "fedprox mu=0.5", script=script)
+            (_, found), = self.weights(script[:-3]).items()
+            self.assertLess(abs(found.reshape(3, 2) - np.stack([w.real, w.imag], -1)).max(), 1e-6, script)
+
+    def test_an_array_of_another_shape_or_one_that_stays_and_moves_is_named_with_its_client(self):
+        for spoil, sentence in (("net['w'] = net['w'].mean(keepdims=True)", "w has the shape [1] and the type complex64 after a turn, and had [3]"),
+                                ("net['base'] *= 0.5", "base changed in a turn and does not travel"),
+                                ("net['base'] = net['base'].copy(); net['base'][1] += 1", "base changed in a turn and does not travel"),
+                                ("del net['base']", "base was taken out of the net in a turn")):
+            with self.subTest(spoil=spoil):
+                self.write("spoilt.py", ARRAYS.replace("SPOIL", f"if turn.client == 2 and not turn.rehearsal: exec({spoil!r})"))
+                _, err = self.run_with("spoilt", "--workers", "1", script="spoilt.py", code=69)
+                self.assertIn("client 2 in round 1: " + sentence, err)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_frozen_tensor_that_moves_by_whatever_way_is_named_with_the_remedy(self):
+        for spoil, sentence in (("net.k.weight.data = 0.9 * net.k.weight.data", "k.weight is frozen and changed in a turn: a twin that follows the net has to travel"),
+                                ("net.k.bias.data.mul_(0.9)", "k.bias is frozen and changed in a turn"),
+                                ("net.k.bias.detach().numpy()[3] += 1", "k.bias is frozen and changed in a turn"),
+                                ("net.q.weight.data = net.q.weight.data[:, :1]", "q.weight has the shape [10, 1] and the type torch.float32 after a turn, and had [10, 64]"),
+                                ("net.q.bias.data = net.q.bias.data.double()", "q.bias has the shape [10] and the type torch.float64 after a turn"),
+                                ("net.k = nn.Linear(64, 10)", "k was replaced by another module in a turn")):
+            with self.subTest(spoil=spoil):
+                self.write("spoilt.py", TWIN.replace("SPOIL", f"if turn.client == 2 and not turn.rehearsal: {spoil}"))
+                _, err = self.run_with("spoilt", "--workers", "1", script="spoilt.py", code=69)
+                self.assertIn("client 2 in round 1: " + sentence, err)
+        self.write("travels.py", TWIN.replace("SPOIL", "net.k.weight.data = 0.9 * net.k.weight.data + 0.1 * net.q.weight.data").replace("test)\n", "test, exchange='*')\n"))
+        for workers in "12":
+            self.run_with(f"travels-{workers}", "--workers", workers, script="travels.py")
+        self.assertEqual(self.model("travels-1"), self.model("travels-2"))
+        self.assertIn("k.weight", self.weights("travels-1"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
