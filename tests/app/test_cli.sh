@@ -90,6 +90,12 @@ check 64 '' "sounder: error: --save is given twice, as a and as b; $twice" parti
 # shellcheck disable=SC2086 # words
 check 0 '' 'sounder: warning: --model: its last layer is relu, *' train --data synthetic:1x8x8:64:16 --rounds 1 --quiet \
     --model 'linear 10; relu' --out "$work/relu"
+# shellcheck disable=SC2086 # words
+check 0 '' 'sounder: warning: --model: its last layer is sigmoid, and the loss, cross-entropy, *' train --data synthetic:1x8x8:64:16 --rounds 1 --quiet \
+    --model 'linear 10; sigmoid' --out "$work/sigmoid"
+# shellcheck disable=SC2086 # words
+check 0 '' 'sounder: warning: --model: its last layer is sigmoid, and so begins the loss, binary *' train --data synthetic:1x8x8:64:16 --rounds 1 \
+    --quiet --loss bce --model 'linear 10; sigmoid' --out "$work/sigmoids"
 printf 'rounds: 2\nbatch: 3\n' | check 64 '' 'sounder: error: standard input:2: batch: unknown option; did you mean batch-size[?]' train -
 SOUNDER_CACHE=of check 64 '' 'sounder: error: SOUNDER_CACHE=of: needs on or off' train --data synthetic:1x8x8:64:16
 # shellcheck disable=SC2086

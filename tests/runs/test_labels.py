@@ -56,6 +56,11 @@ class Labels(RunCase):
         self.assertIn("by label  0: ", self.call("eval", "run")[0])
         self.assertGreater(last["test_accuracy"], self.rounds("run")[0]["test_accuracy"])
 
+    def test_a_sigmoid_before_that_of_the_loss_is_told(self):
+        quick = [*self.write(), "--rounds", "1", "--quiet", "--out"]
+        self.assertNotIn("sigmoid", self.train(*quick, "run")[1])
+        self.assertIn("--model: its last layer is sigmoid, and so begins the loss", self.train(*quick, "other", "--model", "linear 4; sigmoid")[1])
+
     def test_numbers_of_any_type_give_the_same_bits_with_any_workers_and_resumed(self):
         for kind in ("|u1", "|b1", "<i8", "<f4"):
             self.train(*self.write(f"{kind[1:]}.npz", kind), "--rounds", "4", "--patience", "9", "--patience-by", "macro-f1", "--quiet", "--out", kind[1:])

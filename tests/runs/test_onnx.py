@@ -2,7 +2,7 @@
 
 Usage: test_onnx.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no onnx)
 """
-import os, re, subprocess, sys, unittest
+import os, re, subprocess, sys, unittest, warnings
 
 from onnx_case import DATA, LETTERS, OnnxCase, model, node, numbers, onnx, sounder, tensor, whole
 from runs import DEADLINE, SOUNDER, parse_safetensors
@@ -63,6 +63,17 @@ class Onnx(OnnxCase):
         self.assertEqual(self.evaluate("flat.onnx"), want)
         # A file for one sample at a time says 1 where others name the extent.
         self.assertEqual(self.evaluate(self.write("one.onnx", *FORMS["constants"], shape=[1, 2, 8, 8])), want)
+
+    def test_a_softmax_that_is_left_out_is_told(self):
+        head = [node("Flatten", "x", "f0"), node("Gemm", "f0 h hb", "y0", transB=1)]
+        tensors = [tensor("h", [10, 128], numbers(1280, 12)), TENSORS[-1]]
+        for op in ("Softmax", "LogSoftmax"):
+            self.write("end.onnx", [*head, node(op, "y0", "y", "end", axis=1)], tensors)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                self.assertEqual(sounder.layers(self.path("end.onnx")), "linear 10")
+            told = " ".join(str(one.message) for one in told)
+            self.assertRegex(told, 'end.onnx: node "end": a Softmax at the end is left out, since the loss' if op == "Softmax" else "^$")
 
     def test_windows_and_borders_are_those_of_the_file(self):
         head = numbers(10 * 4 * 49, 10)

@@ -2,7 +2,7 @@
 
 Usage: test_python_nets.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no PyTorch)
 """
-import os, sys, tempfile, unittest
+import os, sys, tempfile, unittest, warnings
 
 try:
     import numpy as np
@@ -117,6 +117,15 @@ class Nets(unittest.TestCase):
                     update = (want - before).norm()
                     self.assertGreater(update, 0, part)
                     self.assertLess(((got - want).norm() / want.norm()).item(), CLOSE, part)
+
+    def test_a_softmax_that_is_left_out_is_told_with_the_loss_that_is_meant(self):
+        for last, said in ((nn.Softmax(1), "1: a Softmax at the end is left out, since the loss begins with one: the net is trained as by NLLLoss"),
+                           (nn.LogSoftmax(1), None), (nn.Identity(), None)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                self.assertEqual(sounder.layers(nn.Sequential(nn.Linear(3, 4), last)), "linear 4")
+            told = [str(one.message) for one in told if one.filename == __file__]
+            self.assertEqual([text[:len(said)] for text in told] if said else told, [said] if said else [])
 
     def test_a_module_that_shuffles_channels_is_a_layer(self):  # that PyTorch 1.13 cannot train
         self.assertEqual(sounder.layers(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ChannelShuffle(2))), "conv 4 3; shuffle 2")

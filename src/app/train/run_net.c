@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "nn/kernels/activation.h"
 #include "nn/layers/layer.h"
 
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
@@ -136,6 +137,22 @@ static Status check_default_model(const Options *options, const Dataset *data, E
                 options->model, data->name, data->shape.columns, data->shape.columns == 1 ? "" : "s");
 }
 
+// The loss has a sigmoid or a softmax of its own: a second one is another function, which trains slowly and badly.
+static void doubt_last_layer(const Spec *spec, const char *model) {
+    const Layer *last = &spec->layers[spec->layer_count - 1];
+    const bool is_sigmoid = last->kind == LAYER_ACTIVATION && last->activation == ACTIVATION_SIGMOID;
+    if (last->kind == LAYER_RELU)
+        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", model);
+    else if (is_sigmoid && (spec->label_rows || spec->one_vs_rest))
+        log_warning("%s: its last layer is sigmoid, and so begins the loss, binary cross-entropy (PyTorch's "
+                    "BCEWithLogitsLoss): leave that out, also if the net is one for BCELoss",
+                    model);
+    else if (is_sigmoid && !spec->squared_loss)
+        log_warning("%s: its last layer is sigmoid, and the loss, cross-entropy, begins with a softmax (PyTorch's "
+                    "CrossEntropyLoss): leave that out, and for BCELoss add --loss bce",
+                    model);
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;
@@ -160,8 +177,6 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     if (options->loss == LOSS_BCE && spec->squared_loss)
         return options_refuse(options, "loss", err, " bce: samples of %.64s have targets, no labels; leave it out",
                               options->data);
-    if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
-        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out",
-                    options_named(named, options, "model"));
+    doubt_last_layer(spec, options_named(named, options, "model"));
     return STATUS_OK;
 }

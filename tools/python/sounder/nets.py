@@ -1,4 +1,6 @@
 """Nets of PyTorch's modules and of ONNX's files as layer lists and files of weights."""
+import warnings
+
 from .command import Error
 from .data import _numbers
 from .modules import _LAST, _MODULES, _called
@@ -28,6 +30,7 @@ def _module(net):
 def _read(net):
     net = _module(net)
     reader, of = _Reader(net), type(net).__name__
+    reader.left_out = None
     *steps, (_, end, _) = _steps(net)
     reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
     for name, node, module in steps:
@@ -35,6 +38,7 @@ def _read(net):
             dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
             if dim not in (1, -1, None):
                 raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
+            reader.left_out = name if (_called(node) if module is None else type(module).__name__).lower() == "softmax" else None
             reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
         else:
             reader.step(name, node, module)
@@ -52,8 +56,13 @@ def _read(net):
 
 def layers(net):
     """The layer list for --model that computes what a torch.nn.Module does, or the graph in a file NET.onnx. Error names the module,
-    or the node, that Sounder has not."""
-    return read_layers(net) if is_onnx(net) else _read(net).text.text()
+    or the node, that Sounder has not. A warning says that a Softmax at the end was left out, and of which loss this makes the same net."""
+    read = None if is_onnx(net) else _read(net)
+    text, left_out = read_layers(net) if read is None else (read.text.text(), read.left_out)
+    if left_out is not None:
+        warnings.warn(f"{left_out}: a Softmax at the end is left out, since the loss begins with one: the net is trained as by NLLLoss of the log of "
+                      "what it gives; CrossEntropyLoss, if your loop gives it to that, makes a second softmax of it, and BCELoss none", stacklevel=2)
+    return text
 
 
 def _tensors(net):

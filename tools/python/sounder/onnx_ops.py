@@ -185,6 +185,7 @@ def _softmax(walk):
     is_last = walk.node.outputs[0] == walk.file.output and layer.out[1:] == (1, 1) and np.array_equal(at, walk.order(layer.out[:1]))
     if not is_last or walk.attribute("axis", -1) not in (1, -1):
         walk.refuse("is a layer here only at the end, over classes")
+    walk.left_out = f'{walk.file.path}: node "{walk.node.name}"' if walk.node.op == "Softmax" else None
     return walk.value(0)
 
 

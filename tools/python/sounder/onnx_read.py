@@ -30,6 +30,7 @@ class Walk:
             for name in node.inputs:
                 self.left[name] = self.left.get(name, 0) + 1
                 self.uses[name] = self.uses.get(name, 0) + (node.op != "Shape")
+        self.left_out = None
         self.input_layer = Layer("", None, file.shape)
         at = self.space("layer", self.input_layer, file.shape).whole
         at = self.space("numbers", self.input_layer, file.shape).whole if file.is_whole else at
@@ -217,12 +218,14 @@ def _read(path):
     (text, tensors), (other, others) = read[0], read[-1]
     if text != other or any(not np.array_equal(a, b, equal_nan=True) for (_, one), (_, two) in zip(tensors, others) for (_, a), (_, b) in zip(one, two)):
         raise Error(f"{file.path}: computes something else with two samples than with three; export it for samples of any number")
-    return text, tensors
+    return text, tensors, walk.left_out
 
 
 def read_layers(path):
-    """The layer list of the net in the file. Error names the node that is no layer here."""
-    return _read(path)[0]
+    """The layer list of the net in the file, and the Softmax at its end that is left out, for a sentence (None: there is none). Error names
+    the node that is no layer here."""
+    text, _, left_out = _read(path)
+    return text, left_out
 
 
 def read_tensors(path):
