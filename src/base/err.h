@@ -64,9 +64,9 @@ void error_sketch(Error *err, const char *text, size_t at, size_t length);
 // Copies the sketch of `why`, for a new sentence that quotes the sentence of `why`.
 void error_keep_sketch(Error *err, const Error *why);
 
-// Replaces with '?' the control characters that a terminal would obey (C1 controls in UTF-8 included) and each byte
-// that is not UTF-8, which JSON refuses. fail and the log pass all sentences through it, because names in them may come
-// from other people's files, and a long name may have been cut within a letter.
+// Replaces with '?' each byte of what text_is_raw names: control characters that a terminal would obey, signs that turn
+// text around, and bytes that are not UTF-8, which JSON refuses. fail and the log pass all sentences through it: names
+// in them may come from other people's files, and a long name may have been cut within a letter.
 void disarm_text(char *text);
 
 int status_exit_code(Status status);    // the code of sysexits.h

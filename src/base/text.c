@@ -6,24 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The number of a letter of 1 to 4 bytes in Unicode.
+static uint32_t code_of(const char *text, size_t letter) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t code = letter == 1 ? bytes[0] : bytes[0] & (0x7fu >> letter);
+    for (size_t i = 1; i < letter; i++)
+        code = code << 6 | (bytes[i] & 0x3f);
+    return code;
+}
+
 size_t text_letter(const char *text) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *bytes = (const unsigned char *)text, first = bytes[0];
     if (first < 0x80) return first != 0;
     const size_t length = first >= 0xf0 && first < 0xf8 ? 4 : first >= 0xe0 ? 3 : 2;
     if (first < 0xc2 || first >= 0xf8) return 0;
-    uint32_t letter = first & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
+    for (size_t i = 1; i < length; i++)
         if ((bytes[i] & 0xc0) != 0x80) return 0; // also refuses '\0'
-        letter = letter << 6 | (bytes[i] & 0x3f);
-    }
+    const uint32_t letter = code_of(text, length);
     const bool is_letter = letter >= least[length] && letter <= 0x10ffff && !(letter >= 0xd800 && letter <= 0xdfff);
     return is_letter ? length : 0;
 }
 
 bool text_is_raw(const char *text, size_t letter) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
+    // Controls of C0 and C1; then signs of Unicode that a terminal shows as nothing, and which turn the text after them
+    // around, end its line, or hide in it. The joiners U+200C and U+200D are not among them, since words need them.
+    static const uint32_t ranges[][2] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},    {0x180e, 0x180e},
+                                         {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f},
+                                         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    const uint32_t code = code_of(text, letter);
+    bool is_raw = letter == 0;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && !is_raw; i++)
+        is_raw = code >= ranges[i][0] && code <= ranges[i][1];
+    return is_raw;
 }
 
 // replacement: written for each byte that is not UTF-8; NULL copies the byte.
@@ -94,8 +109,10 @@ static bool has_raw(const char *text) {
     return false;
 }
 
+enum { QUOTED_BYTES = 4 * 4 + 1 }; // \ooo for each byte of a letter
+
 // Writes one letter as it is quoted; octal: within $'...'. Returns the number of bytes it has read from `text`.
-static size_t quote_letter(char quoted[16], const char *text, bool octal) {
+static size_t quote_letter(char quoted[QUOTED_BYTES], const char *text, bool octal) {
     const size_t letter = text_letter(text), length = letter ? letter : 1;
     if (octal && text_is_raw(text, letter)) {
         for (size_t i = 0; i < length; i++)
@@ -103,7 +120,7 @@ static size_t quote_letter(char quoted[16], const char *text, bool octal) {
     } else if (*text == '\'') {
         strcpy(quoted, octal ? "\\'" : "'\\''");
     } else {
-        snprintf(quoted, 16, "%s%.*s", octal && *text == '\\' ? "\\" : "", (int)length, text);
+        snprintf(quoted, QUOTED_BYTES, "%s%.*s", octal && *text == '\\' ? "\\" : "", (int)length, text);
     }
     return length;
 }
@@ -117,7 +134,7 @@ static void quote(char *word, size_t bytes, const char *text) {
     const bool octal = has_raw(text);
     size_t used = (size_t)snprintf(word, bytes, octal ? "$'" : "'");
     while (*text) {
-        char quoted[16];
+        char quoted[QUOTED_BYTES];
         const size_t length = quote_letter(quoted, text, octal), room = strlen(quoted);
         if (used + room + 2 > bytes) break;
         memcpy(word + used, quoted, room);

@@ -16,8 +16,9 @@
 // overlong form, half of a surrogate pair, above U+10FFFF).
 size_t text_letter(const char *text);
 
-// Says whether a terminal or a JSON text cannot show this letter (letter: its text_letter): a control character (C1
-// controls in UTF-8 included) or a byte that is not UTF-8.
+// Says whether a terminal or a JSON text cannot show this letter (letter: its text_letter), or would obey it: a control
+// character (C1 controls in UTF-8 included), a sign that turns text around or hides in it (U+202E), or a byte that is
+// not UTF-8.
 bool text_is_raw(const char *text, size_t letter);
 
 // Copies as many whole letters as fit into `bytes` bytes, '\0' included. A byte that is not UTF-8 counts as a letter

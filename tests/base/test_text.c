@@ -30,6 +30,19 @@ static void a_letter_has_one_to_four_bytes_and_bad_bytes_have_none(void **state)
         assert_int_equal(text_letter(bad[i]), 0);
 }
 
+static void signs_that_a_terminal_obeys_are_raw(void **state) {
+    (void)state;
+    static const char *const raw[] = {"\x1b",   "\x7f",   "\xc2\x9b", "\u202e",    "\u2066",
+                                      "\u200f", "\u061c", "\ufeff",   "\U000e0041"};
+    static const char *const shown[] = {" ", "a", "é", "\u00a0", "中", "😀", "\u200d", "\u200c", "\u2010"};
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++)
+        assert_true(text_is_raw(raw[i], text_letter(raw[i])));
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        assert_false(text_is_raw(shown[i], text_letter(shown[i])));
+    char word[SHELL_WORD_BYTES];
+    assert_string_equal(shell_word(word, "a\u202e\U000e0041"), "$'a\\342\\200\\256\\363\\240\\201\\201'");
+}
+
 static void a_cut_ends_before_the_letter_that_does_not_fit(void **state) {
     (void)state;
     char text[8];
@@ -173,6 +186,7 @@ static void a_stream_has_all_that_was_printed_or_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_letter_has_one_to_four_bytes_and_bad_bytes_have_none),
+        cmocka_unit_test(signs_that_a_terminal_obeys_are_raw),
         cmocka_unit_test(a_cut_ends_before_the_letter_that_does_not_fit),
         cmocka_unit_test(bytes_that_are_not_utf8_become_the_replacement_letter),
         cmocka_unit_test(a_list_takes_names_that_fit_whole),

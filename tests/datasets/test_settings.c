@@ -439,6 +439,11 @@ static void names_of_classes_are_kept_where_they_say_more_than_numbers(void **st
     load_all(&loaded, folder, "normalize=yes"); // other settings, another copy
     assert_false(loaded.from_copy);
     free(loaded.block);
+    write_text(folder, "train.csv", "a,label\n1,a\u202eb\n2,\x1b[1m\n3,2\n"); // signs that a terminal obeys
+    load_all(&loaded, folder, "");
+    assert_string_equal(dataset_class_name(&loaded.data, 1), "?[1m");
+    assert_string_equal(dataset_class_name(&loaded.data, 2), "a???b");
+    free(loaded.block);
     write_text(folder, "train.csv", "a,label\n1,0\n2,1\n3,2\n");
     load_all(&loaded, folder, "");
     assert_null(loaded.data.class_names);
