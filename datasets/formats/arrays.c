@@ -116,6 +116,11 @@ static Status look_into_archive(Arrays *arrays, const char *const of[ROLES][ALIA
     TRY(zip_look_up(parts, found, arrays->others, all, count, arrays->place, err));
     while (count-- > 0) {
         if (!found[count]) continue;
+        if (arrays->found[roles[count]])
+            return fail(err, STATUS_DATA,
+                        "%s: has both %.*s and %.*s; a data set has one of them, so leave out the other", arrays->place,
+                        (int)strlen(all[count]) - 4, all[count], (int)strlen(arrays->names[roles[count]]) - 4,
+                        arrays->names[roles[count]]);
         arrays->found[roles[count]] = true;
         arrays->names[roles[count]] = all[count];
         arrays->parts[roles[count]] = parts[count];
@@ -136,14 +141,19 @@ static Status look_for_single(Arrays *arrays, Error *err) {
     Arrays single = {.place = arrays->place};
     const bool *found = arrays->found;
     const bool have_tests = found[X_TEST] || found[Y_TEST];
-    if (found[X_TRAIN] || found[Y_TRAIN] || have_tests) {
-        arrays->is_single =
-            found[X_TRAIN] && found[Y_TRAIN] && !have_tests && arrays->settings->given[SETTING_TEST_FRACTION];
-        return STATUS_OK;
-    }
+    const bool have_parts = found[X_TRAIN] || found[Y_TRAIN] || have_tests;
+    arrays->is_single =
+        found[X_TRAIN] && found[Y_TRAIN] && !have_tests && arrays->settings->given[SETTING_TEST_FRACTION];
     if (!arrays->is_archive) return STATUS_OK;
     TRY(look_into_archive(&single, single_names, err));
     if (!single.found[X_TRAIN] || !single.found[Y_TRAIN]) return STATUS_OK;
+    if (have_parts)
+        return fail(
+            err, STATUS_DATA,
+            "%s: has both %s and %.*s; a data set has training and test samples or all in one, so leave out the "
+            "others",
+            arrays->place, found[X_TRAIN] ? "x_train" : "y_train", (int)strlen(single.names[X_TRAIN]) - 4,
+            single.names[X_TRAIN]);
     arrays->is_single = true;
     for (ArrayRole role = 0; role < ROLES; role++) {
         if (!single.found[role]) continue;

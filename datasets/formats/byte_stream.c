@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { GZIP_SMALLEST_BYTES = 18, DEFLATE_GREATEST_RATIO = 1032, READ_AT_MOST_BYTES = 1 << 30 };
+enum { GZIP_FIRST_BYTE = 0x1f, GZIP_SMALLEST_BYTES = 18, DEFLATE_GREATEST_RATIO = 1032, READ_AT_MOST_BYTES = 1 << 30 };
 
 static Status read_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
     ssize_t result;
@@ -41,7 +41,8 @@ Status byte_stream_open(ByteStream *stream, const char *path, Error *err) {
         goto fail;
     }
     stream->file_bytes = (uint64_t)about.st_size;
-    stream->packed = pread(stream->fd, magic, sizeof magic, 0) == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
+    stream->packed =
+        pread(stream->fd, magic, sizeof magic, 0) == sizeof magic && magic[0] == GZIP_FIRST_BYTE && magic[1] == 0x8b;
     isal_inflate_init(&stream->inflater);
     stream->inflater.crc_flag = ISAL_GZIP; // a gzip wrapper, whose checksum is verified
     return STATUS_OK;
@@ -125,11 +126,32 @@ static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t 
     return STATUS_OK;
 }
 
+// After the end of a gzip file's member: begins the next one, if the file has more that begins as a member does.
+static Status begin_member(ByteStream *stream, Error *err) {
+    struct inflate_state *inflater = &stream->inflater;
+    if (stream->is_part) return STATUS_OK;
+    if (inflater->avail_in == 0) {
+        size_t taken = 0;
+        TRY(read_some(&taken, stream, stream->buffer, sizeof stream->buffer, err));
+        inflater->next_in = stream->buffer;
+        inflater->avail_in = (uint32_t)taken;
+    }
+    if (inflater->avail_in == 0 || *inflater->next_in != GZIP_FIRST_BYTE) return STATUS_OK;
+    isal_inflate_reset(inflater);
+    stream->ended = false;
+    return STATUS_OK;
+}
+
 // The next bytes, at least one; *got is 0 at the end of the file, and of packed data, whose checksum is then verified.
 static Status next_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
     *got = 0;
     if (!stream->packed) return read_some(got, stream, bytes, count, err);
-    return stream->ended ? STATUS_OK : inflate_some(got, stream, bytes, count, err);
+    while (*got == 0 && count > 0) {
+        if (stream->ended) TRY(begin_member(stream, err));
+        if (stream->ended) break;
+        TRY(inflate_some(got, stream, bytes, count, err));
+    }
+    return STATUS_OK;
 }
 
 Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *err) {
@@ -162,7 +184,7 @@ static Status expect_packed_size(const ByteStream *stream, uint64_t bytes, Error
         return fail(err, STATUS_DATA, "%s: truncated: a gzip file of %" PRIu64 " bytes", stream->path,
                     stream->file_bytes);
     const uint32_t announced = (uint32_t)little_endian(size, sizeof size);
-    if (announced != (uint32_t)bytes)
+    if (announced > (uint32_t)bytes) // less: the last of several members
         return fail(err, STATUS_DATA,
                     "%s: truncated or corrupt: the gzip trailer at byte %" PRIu64 " tells of %" PRIu32
                     " unpacked bytes, the header inside of %" PRIu64,

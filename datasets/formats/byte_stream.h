@@ -7,9 +7,9 @@
 //   TRY_GOTO(close, byte_stream_read(payload, &stream, payload_bytes, err));                // straight into place
 //   TRY_GOTO(close, byte_stream_end(&stream, err));                 // checks the checksum and that nothing follows
 //
-// Every failure is DATA and names the file and the byte of the problem. A gzip file must have one member, as gzip and
-// pigz write it: only then does its trailer give the size before anything is unpacked. A part of a file, such as a
-// member of an archive (zip.h), is read in the same way.
+// Every failure is DATA and names the file and the byte of the problem. A gzip file may have several members (RFC 1952,
+// 2.2), as `cat a.gz b.gz` writes it; they are read one after another. A part of a file, such as a member of an archive
+// (zip.h), is read in the same way.
 #ifndef SOUNDER_DATASETS_FORMATS_BYTE_STREAM_H
 #define SOUNDER_DATASETS_FORMATS_BYTE_STREAM_H
 
@@ -37,7 +37,7 @@ typedef struct ByteStream {
     BytePart part;                 // the part, if is_part
     uint32_t checksum;             // of a part: CRC-32 of the bytes returned so far
     bool packed;                   // a gzip file, or a deflated part
-    bool ended;                    // packed: the end was reached, and a gzip file's checksum was right
+    bool ended;                    // packed: the end (of a gzip file's member) was reached, and its checksum was right
     uint64_t file_bytes;           // size of the file when it was opened
     uint64_t file_offset;          // bytes read from the file
     uint64_t offset;               // (unpacked) bytes returned so far
@@ -67,7 +67,7 @@ Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *er
 Status byte_stream_read_some(size_t *got, void *bytes, ByteStream *stream, size_t count, Error *err);
 
 // Fails unless the whole stream can have `bytes` bytes: according to the file's size, a gzip file's trailer (which
-// stores the size modulo 2^32) or the part's description, and deflate's greatest ratio of 1032 to 1.
+// stores the size of its last member modulo 2^32) or the part's description, and deflate's greatest ratio of 1032 to 1.
 Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *err);
 
 // Fails unless all bytes were read and their checksum, if there is one, is right.

@@ -16,12 +16,21 @@ typedef struct CsvFile {
     ByteStream bytes;
     Error why;
     Status status;
+    size_t line_bytes; // since the last end of a line
 } CsvFile;
+
+// A field of a file that has no lines would fill the memory, as may one whose quote is not closed.
+enum { MOST_ROW_MIB = 64, MOST_ROW_BYTES = MOST_ROW_MIB << 20 };
 
 static ssize_t read_file(void *cookie, char *to, size_t count) {
     CsvFile *stream = cookie;
     size_t got = 0;
     stream->status = byte_stream_read_some(&got, to, &stream->bytes, count, &stream->why);
+    const char *end = memrchr(to, '\n', got);
+    stream->line_bytes = end ? (size_t)(to + got - end) - 1 : stream->line_bytes + got;
+    if (stream->status == STATUS_OK && stream->line_bytes > MOST_ROW_BYTES)
+        stream->status = fail(&stream->why, STATUS_DATA, "%s: a line of more than %d MiB; is it a table of lines?",
+                              stream->bytes.path, MOST_ROW_MIB);
     return stream->status == STATUS_OK ? (ssize_t)got : -1;
 }
 
@@ -73,7 +82,7 @@ static Status next_line(char **line, size_t *room, size_t *length, CsvTable *tab
     errno = 0;
     const ssize_t got = getline(line, room, table->file);
     *length = got < 0 ? 0 : (size_t)got;
-    if (got < 0 && table->stream->status != STATUS_OK)
+    if (table->stream->status != STATUS_OK) // also after a part of the line
         return fail(err, table->stream->status, "%s", table->stream->why.message);
     if (got < 0 && !feof(table->file)) return fail_errno(err, STATUS_OS, "%s:%u", table->path, table->number + 1);
     if (got < 0) return STATUS_OK;
@@ -91,6 +100,9 @@ static Status continue_row(size_t *length, CsvTable *table, const char *ends, Er
         if (more == 0)
             return fail(err, STATUS_DATA, "%s:%u: a quote that is not closed; a quote within quotes is written twice",
                         table->path, table->row);
+        if (*length + more > MOST_ROW_BYTES)
+            return fail(err, STATUS_DATA, "%s:%u: a row of more than %d MiB; a quote is probably not closed",
+                        table->path, table->row, MOST_ROW_MIB);
         if (*length + more >= table->room) {
             table->room = 2 * (*length + more + 1);
             char *grown = realloc(table->line, table->room);

@@ -157,6 +157,21 @@ static void channels_may_be_the_last_axis(void **state) {
 
 enum { ALL = 20 };
 
+// The first of them would count, without a word.
+static void arrays_of_two_forms_are_refused(void **state) {
+    static const uint8_t pixels[4] = {0}, labels[2] = {0, 1};
+    char path[SCRATCH_PATH_BYTES];
+    Altered both = altered(GRAY_ARRAYS);
+    put(&both, "X", "|u1", "(2, 2)", pixels, sizeof pixels);
+    put(&both, "y", "|u1", "(2,)", labels, sizeof labels);
+    expect_refusal(arrays_write(path, *state, "both", both.files, ARRAYS_STORED), "", STATUS_DATA,
+                   "has both x_train and X;");
+    both = altered(GRAY_ARRAYS);
+    put(&both, "train_images", "|u1", "(2, 2)", pixels, sizeof pixels);
+    expect_refusal(arrays_write(path, *state, "both", both.files, ARRAYS_STORED), "", STATUS_DATA,
+                   "has both x_train and train_images; a data set has one of them");
+}
+
 static void one_set_of_all_samples_gives_a_share_to_the_tests(void **state) {
     static const char *const known[][2] = {{"x", "y"}, {"X", "y"}, {"data", "target"}, {"images", "labels"}};
     uint8_t pixels[ALL * 2], labels[ALL], clients[ALL];
@@ -220,6 +235,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(labels_may_be_one_hot_rows_or_of_any_byte_order),
         cmocka_unit_test(names_of_other_programs_are_known),
         cmocka_unit_test(channels_may_be_the_last_axis),
+        cmocka_unit_test(arrays_of_two_forms_are_refused),
         cmocka_unit_test(one_set_of_all_samples_gives_a_share_to_the_tests),
     };
     setenv("SOUNDER_CACHE", "off", 1);

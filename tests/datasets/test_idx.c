@@ -143,8 +143,29 @@ static void a_packed_file_cannot_announce_what_it_cannot_hold(void **state) {
 static void bytes_after_the_packed_data_are_refused(void **state) {
     uint8_t packed[2 * PACKED_ROOM];
     size_t count = gzip_bytes(packed, PACKED_ROOM, IMAGES, sizeof IMAGES);
-    memcpy(packed + count, packed, count); // a second member with the same trailer
-    expect_refusal(*state, packed, 2 * count, "follow the end of the gzip data");
+    memcpy(packed + count, "\1\0\0", 4);
+    expect_refusal(*state, packed, count + 4, "follow the end of the gzip data");
+    memcpy(packed + count, "\x1f\1\0\0", 5);
+    expect_refusal(*state, packed, count + 5, "the gzip data break off");
+    memcpy(packed + count, packed, count); // a second member, and one too many
+    expect_refusal(*state, packed, 2 * count, "has too many unpacked bytes");
+}
+
+// As `cat a.gz b.gz` and bgzip write it, whose last member is empty.
+static void several_members_are_one_packed_file(void **state) {
+    uint8_t packed[3 * PACKED_ROOM], payload[PAYLOAD_ROOM];
+    for (size_t first = 0; first <= sizeof IMAGES; first++) {
+        char path[SCRATCH_PATH_BYTES];
+        IdxHeader header;
+        Error err;
+        size_t count = gzip_bytes(packed, PACKED_ROOM, IMAGES, first);
+        count += gzip_bytes(packed + count, PACKED_ROOM, IMAGES + first, sizeof IMAGES - first);
+        if (first % 2) count += gzip_bytes(packed + count, PACKED_ROOM, IMAGES, 0);
+        scratch_write(scratch_path(path, *state, "members"), packed, count);
+        check_ok(load(&header, payload, path, &err));
+        assert_memory_equal(payload, IMAGES + HEADER, PAYLOAD);
+        expect_refusal(*state, packed, count - 1, "");
+    }
 }
 
 // Loads bytes into payload and returns true, or makes sure that they were refused as DATA by a sentence that names the
@@ -224,6 +245,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(damaged_headers_are_refused_with_the_offset),
         cmocka_unit_test(a_packed_file_cannot_announce_what_it_cannot_hold),
         cmocka_unit_test(bytes_after_the_packed_data_are_refused),
+        cmocka_unit_test(several_members_are_one_packed_file),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_flipped_bit_is_refused_or_harmless),
         cmocka_unit_test(a_file_that_cannot_be_read_is_not_called_truncated),

@@ -167,6 +167,35 @@ static void a_table_may_be_packed(void **state) {
     if (!strstr(err.message, "t.csv.gz: corrupt gzip data")) fail_msg("%s", err.message);
 }
 
+static void a_packed_table_may_have_several_members_and_no_endless_line(void **state) {
+    enum { ROW_BYTES = (64 << 20) + 4096 };
+    static const char first[] = "a,label\n1,0\n2,", second[] = "1\n3,0\n4,1\n";
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "members");
+    uint8_t *packed = malloc(1 << 20), *row = malloc(ROW_BYTES);
+    size_t bytes = gzip_bytes(packed, 256, (const uint8_t *)first, strlen(first));
+    bytes += gzip_bytes(packed + bytes, 256, (const uint8_t *)second, strlen(second));
+    scratch_write(scratch_path(path, folder, "t.csv.gz"), packed, bytes);
+    check_ok(load(&loaded, path, 1, &err));
+    assert_int_equal(loaded.data.train.count + loaded.data.test.count, 4);
+    free(loaded.block);
+    for (int quoted = 0; quoted < 2; quoted++) { // without an end of a line, and with many in quotes that stay open
+        memset(row, 'x', ROW_BYTES);
+        for (size_t i = 1023; i < ROW_BYTES && quoted; i += 1024)
+            row[i] = '\n';
+        if (quoted) memcpy(row, "a,label\n\"", 9);
+        scratch_write(path, packed, gzip_bytes_with(packed, 1 << 20, row, ROW_BYTES, 1, NULL));
+        assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+        if (!strstr(err.message,
+                    quoted ? "t.csv.gz:2: a row of more than 64 MiB" : "t.csv.gz: a line of more than 64 MiB"))
+            fail_msg("%s", err.message);
+    }
+    free(row);
+    free(packed);
+}
+
 static const char passengers[] = "name,sex,age,deck,label\n"
                                  "Ann,female,30,1,0\nBob,male,,2,1\nCem,male,20,?,1\nDoe,female,40,3,0\n"
                                  "Eva,female,50,10,1\nFay,female,60,2,0\nGil,male,70,4,0\n";
@@ -291,6 +320,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(clients_are_named_by_any_column_and_keep_tests_of_their_own),
         cmocka_unit_test(the_first_line_tells_the_separator),
         cmocka_unit_test(a_table_may_be_packed),
+        cmocka_unit_test(a_packed_table_may_have_several_members_and_no_endless_line),
         cmocka_unit_test(one_sentence_names_all_columns_that_are_no_numbers),
         cmocka_unit_test(texts_become_numbers_and_rows_with_gaps_are_left_out),
         cmocka_unit_test(a_table_without_names_has_numbered_columns),
