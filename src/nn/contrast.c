@@ -55,21 +55,27 @@ static Angle angle_of(const LayerCall *call, int sample, const float *u) {
     return angle;
 }
 
+// The cosine of two vectors. A vector of zeros has no direction: its cosine is 0 and has no gradient.
+static double cosine_of(const Angle *angle) {
+    const double lengths = sqrt(angle->square) * sqrt(angle->other);
+    return lengths > 0 ? angle->product / lengths : 0;
+}
+
 // The gradient of a cosine is (u/|u| - cosine z/|z|) / |z|, and that of the term mu/tau sigmoid((far - near)/tau) times
-// the difference of both. A vector of zeros has no direction, and the term no gradient.
+// the difference of both.
 static void add_sample(float *gradient, size_t stride, const LayerCall *call, int sample, const float *near,
                        const float *far) {
     const Contrast *contrast = (const Contrast *)call->net->term;
     const Angle to_near = angle_of(call, sample, near), to_far = angle_of(call, sample, far);
     const double length = sqrt(to_near.square), near_length = sqrt(to_near.other), far_length = sqrt(to_far.other);
-    if (length == 0 || near_length == 0 || far_length == 0) return;
-    const double c_near = to_near.product / (length * near_length), c_far = to_far.product / (length * far_length);
+    const double c_near = cosine_of(&to_near), c_far = cosine_of(&to_far);
+    if (length == 0) return;
     const double pull = (double)sigmoid_value((float)((c_far - c_near) / contrast->tau), 0);
     const double factor = contrast->mu / contrast->tau * pull / (call->pass->count * length);
     for (size_t f = 0; f < shape_size(call->layer->in); f++) {
         const double z = (double)entered(call, sample, f) / length;
-        const double away = (double)far[f] / far_length - c_far * z;
-        const double toward = (double)near[f] / near_length - c_near * z;
+        const double away = far_length > 0 ? (double)far[f] / far_length - c_far * z : 0;
+        const double toward = near_length > 0 ? (double)near[f] / near_length - c_near * z : 0;
         gradient[f * stride] += (float)(factor * (away - toward));
     }
 }
