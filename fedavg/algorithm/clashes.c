@@ -157,8 +157,8 @@ static const ClashRow clashes[] = {
     {NEW_CLIENTS, {REPLAYS}, "the file says who trains; take --clock simulated"},
     {NEW_CLIENTS, {DRIFTS_CLASSES}, "clients would come to hold their samples; take labels or pixels"},
     {NEW_CLIENTS, {TRUSTS}, "its server trains on samples of all clients; take another rule"},
-    {WITHOUT, {PREFERS_UNKNOWN},
-     "clients that never trained come first, so its places would be drawn again and again; take by=data"},
+    {WITHOUT, {DRIFTS_CLASSES}, "other clients would come to hold their samples; take labels or pixels"},
+    {WITHOUT, {TRUSTS}, "its server trains on samples of all clients; take another rule"},
     {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
     // Steps that hide each sample: all that leaves a client has to follow from them, and all of them count.

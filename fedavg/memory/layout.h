@@ -167,10 +167,11 @@ typedef struct RunConfig {
     PersonalPlan personal;
     bool begins_with_given; // the initial weights are given, instead of following from the seed
     uint32_t workers, clients;
-    uint32_t population;         // clients that are drawn: all but new ones
-    uint64_t population_samples; // of all of them together, with those held out; 0: of all clients
-    Chosen attack;               // the attackers' behaviour (rules/attack/attack_rules.h)
-    ViewPlan view;               // how clients see their samples
+    uint32_t population;       // clients that are drawn: all but new ones
+    uint32_t arriving;         // drawn clients that are not absent (--without); rules count these
+    uint64_t arriving_samples; // samples of arriving clients, with those held out; 0: of all clients
+    Chosen attack;             // the attackers' behaviour (rules/attack/attack_rules.h)
+    ViewPlan view;             // how clients see their samples
     TrainerPlan trainer;
     TrainerPlan aggregator;    // the program that combines updates; no command: the algorithm's rule does
     uint32_t aggregator_keeps; // vectors (parameters) that it remembers

@@ -127,6 +127,18 @@ Training run_memory_training(const RunMemory *memory);
 // Samples of a client, with those held out, in the mean over the clients that are drawn.
 double run_memory_mean_samples(const RunMemory *memory);
 
+// These say whether a client is drawn and never arrives (--without), is never drawn (--new-clients), or neither. They
+// are for the parent, which has the lists.
+static inline bool run_memory_is_absent(const RunMemory *memory, uint32_t client) {
+    return memory->absent && memory->absent[client];
+}
+static inline bool run_memory_is_new(const RunMemory *memory, uint32_t client) {
+    return memory->new_clients && memory->new_clients[client];
+}
+static inline bool run_memory_can_arrive(const RunMemory *memory, uint32_t client) {
+    return !run_memory_is_absent(memory, client) && !run_memory_is_new(memory, client);
+}
+
 // The metrics that the trainer has reported in this job of the queue; NULL if there are none.
 const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job);
 

@@ -184,6 +184,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, size_t bytes, Err
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
     if (plan->config.population == 0) plan->config.population = plan->config.clients;
+    if (plan->config.arriving == 0) plan->config.arriving = plan->config.population;
     const RunMemorySizes sizes = run_memory_sizes(memory, plan);
     // The control segment is created last: it publishes the sizes and offsets of all others.
     TRY_GOTO(fail, create_weights(memory, plan, sizes.weights, err));
@@ -321,8 +322,8 @@ Training run_memory_training(const RunMemory *memory) {
 
 double run_memory_mean_samples(const RunMemory *memory) {
     const RunConfig *config = memory->config;
-    const uint64_t all = memory->partition.samples, drawn = config->population_samples;
-    return (double)(drawn > 0 ? drawn : all) / config->population;
+    const uint64_t all = memory->partition.samples, arriving = config->arriving_samples;
+    return (double)(arriving > 0 ? arriving : all) / config->arriving;
 }
 
 const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {

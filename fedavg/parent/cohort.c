@@ -42,7 +42,7 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
     if (memory->world_files.weights) member.weight = memory->world_files.weights[client];
     const ClientPower *power = memory->world_files.powers;
     if (power) member.watts = power[client].watts, member.link_watts = power[client].link_watts;
-    member.absent = memory->absent && memory->absent[client];
+    member.absent = run_memory_is_absent(memory, client);
     return member;
 }
 
@@ -188,6 +188,7 @@ static void enlist_scheduled(Cohort *cohort) {
     cohort->count = 0;
     for (uint32_t flight = schedule->first[cohort->round - 1]; flight < schedule->first[cohort->round]; flight++) {
         const ScheduledJob *job = &schedule->jobs[flight];
+        if (run_memory_is_absent(cohort->memory, job->client)) continue;
         Member *member = &cohort->members[cohort->count++];
         *member = member_of(cohort->memory, job->client);
         member->flight = flight;
@@ -217,8 +218,10 @@ static void find_presence(Cohort *cohort) {
     if (!cohort->there) return;
     const uint64_t now = memory->control->totals.microseconds;
     cohort->nobody_until = world_files_presence(cohort->there, &memory->world_files, now);
-    for (uint32_t i = 0; i < memory->config->population; i++)
-        if (cohort->there[population ? population[i] : i]) cohort->nobody_until = UINT64_MAX;
+    for (uint32_t i = 0; i < memory->config->population; i++) {
+        const uint32_t client = population ? population[i] : i;
+        if (cohort->there[client] && !run_memory_is_absent(memory, client)) cohort->nobody_until = UINT64_MAX;
+    }
 }
 
 void cohort_expect(Cohort *cohort, uint32_t round) {
@@ -243,6 +246,22 @@ uint32_t cohort_draw(Cohort *cohort, uint32_t size, uint32_t round, bool in_orde
     return sampler_draw(cohort->drawn, &draw);
 }
 
+// Only `left` of the `drawn` clients are not absent. They are as many as a round can have; clients that were drawn
+// beyond the wanted number take the places of absent ones.
+static void leave_places(Cohort *cohort, uint32_t drawn, uint32_t left) {
+    const uint32_t most = drawn > cohort->wanted ? drawn : cohort->wanted, places = most - (drawn - left);
+    if (places < cohort->wanted) cohort->wanted = places;
+}
+
+// Absent clients are not asked for their loss.
+static void name_candidates(Cohort *cohort, uint32_t drawn) {
+    cohort->count = 0;
+    for (uint32_t i = 0; i < drawn; i++)
+        if (!run_memory_is_absent(cohort->memory, cohort->drawn[i]))
+            cohort->drawn[cohort->candidates++] = cohort->drawn[i];
+    leave_places(cohort, drawn, cohort->candidates);
+}
+
 // Draws as a pure function of seed, round and the simulated time, so that a resumed run draws the clients that it would
 // have drawn. With power-of-choice the draw only names candidates, and their losses decide.
 void cohort_begin(Cohort *cohort, uint32_t round) {
@@ -260,8 +279,10 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
         return;
     }
     const uint32_t drawn = cohort_draw(cohort, selected(world, config->population, cohort->wanted), round, false);
-    cohort->candidates = world->sampling == SAMPLING_POWER_OF_CHOICE ? drawn : 0;
-    if (cohort->candidates == 0) enlist(cohort, drawn);
+    if (world->sampling == SAMPLING_POWER_OF_CHOICE)
+        name_candidates(cohort, drawn);
+    else
+        enlist(cohort, drawn);
 }
 
 // Candidates that are asked for their loss get the model, which counts as traffic.
@@ -366,6 +387,16 @@ static void complete_scheduled(Cohort *cohort) {
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
 }
 
+// The places of absent clients stay empty: the server neither waits for them nor sends them anything. They are left out
+// after stragglers are chosen, so that the fates of all others are those of the run with them.
+static void leave_out_absent(Cohort *cohort) {
+    const uint32_t drawn = cohort->count;
+    cohort->count = 0;
+    for (uint32_t i = 0; i < drawn; i++)
+        if (!cohort->members[i].absent) cohort->members[cohort->count++] = cohort->members[i];
+    leave_places(cohort, drawn, cohort->count);
+}
+
 // Decides which members arrive before any client trains: those that drop out or are late would train for nothing.
 // Shares follow from the members that arrive. Jobs are sorted last, since members keep their places from then on.
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
@@ -376,10 +407,12 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     }
     world_absences(cohort->members, cohort->count, &config->world, config->training.local_epochs, config->seed,
                    cohort->round);
+    leave_out_absent(cohort);
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
     cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
-    if (config->release.hides) release_shares(&cohort->shares, cohort->members, cohort->count, cohort->wanted);
+    if (config->release.hides)
+        release_shares(&cohort->shares, cohort->members, cohort->count, config->release.arriving);
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
     cohort->microseconds = arrivals.microseconds;

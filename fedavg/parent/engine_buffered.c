@@ -77,7 +77,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         Mean mean = {.arrived = pending->arrived, .factor = 1, .late = pending->due, .late_count = pending->due_count};
         if (gifts) mean = (Mean){.arrived = 1, .factor = 1, .total = gifts, .changes = gifts};
         const ServerTurn turn =
-            server_turn(&config->recipe.server, round, pending->updates - pending->refused, config->population);
+            server_turn(&config->recipe.server, round, pending->updates - pending->refused, config->arriving);
         engine_find_used(used, rounds);
         TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
         if (!finite) return engine_mean_unfit(rounds, round, err);

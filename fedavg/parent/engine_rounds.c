@@ -115,7 +115,7 @@ static void stand_still(const Rounds *rounds, uint32_t round) {
     const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
     if (memory->algorithm.server->trains_state == 0) return;
-    const ServerTurn turn = server_turn(&config->recipe.server, round, 1, config->population);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, 1, config->arriving);
     const ServerSums nothing = {.arrived = 1, .factor = 1};
     ServerMemory states = {0};
     for (uint32_t s = 0; s < config->slots.states; s++)
@@ -159,7 +159,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);
     }
     engine_find_used(used, rounds);
-    const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->population);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->arriving);
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
     external_conclude(&rounds->external);

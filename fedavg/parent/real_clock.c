@@ -268,7 +268,7 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
-    const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->population);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->arriving);
     bool used[MAX_WORKERS] = {false}, finite;
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     if (!finite) return engine_mean_unfit(rounds, round, err);

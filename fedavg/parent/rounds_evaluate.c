@@ -214,10 +214,9 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const RunConfig *config = rounds->memory->config;
     uint64_t begin = trace_begin(rounds->trace);
-    const uint8_t *new_clients = rounds->memory->new_clients;
     queue_clear(rounds->memory->queue);
     for (uint32_t client = 0, place = 0; client < config->clients; client++) {
-        if ((new_clients && new_clients[client]) != new_ones) continue;
+        if (!(new_ones ? run_memory_is_new : run_memory_can_arrive)(rounds->memory, client)) continue;
         if (!node_jobs_mine(rounds->nodes, place++)) continue;
         Job *job = rounds_post(rounds, place - 1);
         job->client = client;

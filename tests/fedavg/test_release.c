@@ -16,13 +16,13 @@ static Recipe parsed(const char *text) {
     return recipe;
 }
 
-static const ReleaseWorld WORLD = {.cohorts = COHORTS_POISSON, .clients = 1000, .clients_per_round = 100, .rounds = 50};
+static ReleaseWorld world = {.cohorts = COHORTS_POISSON, .clients = 1000, .clients_per_round = 100, .rounds = 50};
 
 static ReleasePlan planned(const char *text) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    check_ok(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &WORLD, &err));
+    check_ok(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &world, &err));
     return plan;
 }
 
@@ -30,7 +30,7 @@ static void refused(const char *text, const char *sentence) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    assert_int_equal(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &WORLD, &err), STATUS_USAGE);
+    assert_int_equal(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &world, &err), STATUS_USAGE);
     assert_string_equal(err.message, sentence);
 }
 
@@ -43,7 +43,7 @@ static void noise_is_given_or_follows_from_epsilon(void **state) {
     assert_true(plan.cohort == 100 && plan.delta == 1e-5);
     plan = planned("dp-fedavg epsilon=2 delta=1e-6");
     double rdp[ACCOUNTANT_ORDERS] = {0};
-    accountant_add(rdp, &plan.mechanism, WORLD.rounds);
+    accountant_add(rdp, &plan.mechanism, world.rounds);
     const double spent = accountant_spent(rdp, 1e-6).epsilon;
     assert_true(spent <= 2 && spent > 1.999);
     plan = planned("dp-fedavg noise=2 cohort=500"); // as if so many had been drawn
@@ -143,7 +143,7 @@ static void trees_last_as_long_as_each_client_comes_once(void **state) {
     assert_true(plan.tree_rounds == 10 && plan.mechanism.cohorts == COHORTS_TREE && plan.updates_noise == 1);
     plan = planned("dp-ftrl restart=4 epsilon=3");
     double rdp[ACCOUNTANT_ORDERS] = {0};
-    accountant_add(rdp, &plan.mechanism, WORLD.rounds);
+    accountant_add(rdp, &plan.mechanism, world.rounds);
     assert_true(plan.tree_rounds == 4 && accountant_spent(rdp, 1e-5).epsilon <= 3);
     refused("dp-ftrl restart=11",
             "release tree: restart=11: of 1000 clients with 100 a round the first ones come again "
@@ -160,6 +160,20 @@ static void whoever_arrives_counts_as_if_all_had(void **state) {
     assert_true(all.factor == 1 && all.total == 1);
 }
 
+// 1000 clients of which 100 are drawn, and 250 never arrive: the noise is that of the same draws, the mean that of 75.
+static void absent_clients_leave_the_epsilon_and_divide_no_mean(void **state) {
+    (void)state;
+    const ReleasePlan whole = planned("dp-fedavg noise=0.8"), adaptive = planned("dp-adaptive noise=0.8");
+    world.absent = 250;
+    const ReleasePlan plan = planned("dp-fedavg noise=0.8"), counts = planned("dp-adaptive noise=0.8");
+    world.absent = world.clients;
+    const ReleasePlan none = planned("dp-fedavg noise=0.8");
+    world.absent = 0;
+    assert_true(plan.arriving == 75 && plan.cohort == 75 && whole.cohort == 100 && none.cohort == 100);
+    assert_true(plan.mechanism.rate == whole.mechanism.rate && plan.updates_noise == whole.updates_noise);
+    assert_true(counts.count_noise == 3.75 && adaptive.count_noise == 5);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(noise_is_given_or_follows_from_epsilon),
@@ -169,6 +183,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(noise_on_a_tree_grows_with_the_bits_of_the_round),
         cmocka_unit_test(trees_last_as_long_as_each_client_comes_once),
         cmocka_unit_test(whoever_arrives_counts_as_if_all_had),
+        cmocka_unit_test(absent_clients_leave_the_epsilon_and_divide_no_mean),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

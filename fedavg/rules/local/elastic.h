@@ -35,7 +35,7 @@ static const LocalRule elastic_local_rule = {
     .text = {"elastic",
              "every client trains a replica of its own, which a spring ties to the global weights",
              "Zhang, Choromanska, LeCun, NIPS 2015",
-             {{.name = "alpha", .preset = NAN, .minimum = 0, .maximum = 1, .derived = "0.9/clients"}}},
+             {{.name = "alpha", .preset = NAN, .minimum = 0, .maximum = 1, .derived = "0.9/clients that can arrive"}}},
     .keeps = true,
     .replicas = true};
 #endif

@@ -39,6 +39,13 @@ static Status check_both(double noise, double epsilon, const char *which, Error 
                 which);
 }
 
+// Absent clients are drawn and leave a gap in the cohort: a mean divides by the others. Epsilon is unchanged, since the
+// noise on the sum is.
+static double arriving_of(double clients, const ReleaseWorld *world) {
+    const uint32_t others = world->clients - world->absent;
+    return others > 0 ? clients * others / world->clients : clients;
+}
+
 // Noise of a client's own protects its update before anything is sent. Neither sampling nor the sum hides it further,
 // so that its epsilon is that of one release of one update.
 static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
@@ -59,11 +66,11 @@ static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
 // 1/z^2 - 1/(2 z_count)^2. The count is centred, so that one client changes it by a half, which is why its noise counts
 // twice. With less noise than that the count alone would spend the whole budget, and none would be left for the
 // updates.
-static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
+static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, Error *err) {
     if (clip->row != CLIP_ADAPTIVE) return STATUS_OK;
     const double noise = plan->mechanism.noise;
     plan->count_noise = clip->number[CLIP_COUNT_NOISE];
-    if (isnan(plan->count_noise)) plan->count_noise = noise > 0 ? world->clients_per_round / 20.0 : 0;
+    if (isnan(plan->count_noise)) plan->count_noise = noise > 0 ? plan->arriving / 20 : 0;
     if (noise == 0) return STATUS_OK;
     if (noise >= 2 * plan->count_noise)
         return fail(err, STATUS_USAGE,
@@ -78,7 +85,7 @@ static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const Release
 static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, const char *rule,
                           Error *err) {
     const double norm = clip->number[CLIP_NORM], most = 0x1p20;
-    const double updates = norm * world->clients / world->clients_per_round;
+    const double updates = norm * arriving_of(world->clients, world) / plan->arriving;
     const double noise = 10 * norm * plan->updates_noise / plan->cohort;
     if (updates + noise < most) return STATUS_OK;
     return fail(err, STATUS_USAGE,
@@ -104,9 +111,9 @@ static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseW
 // the rounds, the updates' noise on the noise of the count, and the range of the sums on both.
 Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
                     const ReleaseWorld *world, Error *err) {
-    *plan = (ReleasePlan){.cohort = world->clients_per_round, .clients_per_round = world->clients_per_round};
+    *plan = (ReleasePlan){.cohort = world->clients_per_round, .arriving = arriving_of(world->clients_per_round, world)};
     TRY(plan_local(plan, local_noise, err));
-    if (release->row == RELEASE_EXACT) return plan_adaptive(plan, clip, world, err);
+    if (release->row == RELEASE_EXACT) return plan_adaptive(plan, clip, err);
     const double epsilon = release->number[RELEASE_EPSILON];
     double noise = release->number[RELEASE_NOISE];
     const bool tree = release->row == RELEASE_TREE;
@@ -122,16 +129,17 @@ Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip
         TRY(accountant_noise(&noise, plan->mechanism.cohorts, plan->mechanism.rate, world->rounds, epsilon, plan->delta,
                              err));
     plan->mechanism.noise = plan->updates_noise = noise;
-    TRY(plan_adaptive(plan, clip, world, err));
+    plan->cohort = arriving_of(plan->cohort, world);
+    TRY(plan_adaptive(plan, clip, err));
     return check_range(plan, clip, world, rule, err);
 }
 
 // A share of 1 / arrived would let one client change the weights of all others, and more than one norm of the sum. The
 // planned size is public and depends on no client.
-void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort) {
+void release_shares(CohortShares *all, Member *members, uint32_t count, double cohort) {
     *all = (CohortShares){.factor = 1, .total = 1};
     for (uint32_t k = 0; k < count; k++)
-        members[k].share = members[k].fate == MEMBER_ARRIVES ? 1.0 / cohort : 0;
+        members[k].share = members[k].fate == MEMBER_ARRIVES ? 1 / cohort : 0;
 }
 
 // The streams of RNG_DP_NOISE: the last number of a key. Number 1 is for the clients' noise.
@@ -171,10 +179,10 @@ void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_roun
 // norm, estimated with noise. The count is centred at half, which halves the effect of one client, as in the paper.
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
                          uint64_t seed, uint32_t round) {
-    if (clip->row != CLIP_ADAPTIVE || plan->clients_per_round == 0) return norm;
+    if (clip->row != CLIP_ADAPTIVE || plan->arriving == 0) return norm;
     const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_COUNTS);
     double within = (double)(arrived - clipped) - arrived / 2.0;
     if (plan->count_noise > 0) within += plan->count_noise * rng_normal(key, 0);
-    const double part = fmin(1, fmax(0, within / plan->clients_per_round + 0.5));
+    const double part = fmin(1, fmax(0, within / plan->arriving + 0.5));
     return norm * exp(-clip->number[CLIP_RATE] * (part - clip->number[CLIP_QUANTILE]));
 }

@@ -38,7 +38,8 @@ extern const RuleText release_rules[RELEASE_RULE_COUNT];
 typedef struct ReleaseWorld {
     Cohorts cohorts;
     uint32_t clients, clients_per_round;
-    double rounds; // of the run; epsilon is spent over all of them
+    uint32_t absent; // of the clients: drawn, but they never arrive
+    double rounds;   // of the run; epsilon is spent over all of them
 } ReleaseWorld;
 
 // Plain data, in RunConfig. Made once from the algorithm's text and the world; rounds only read it.
@@ -49,10 +50,10 @@ typedef struct ReleasePlan {
     double delta;         // for which epsilon is reported
     double updates_noise; // of the updates, in norms: larger than the mechanism's if the clip is found with noise, too
     double count_noise;   // deviation of the noise on the number of clipped updates
-    uint32_t clients_per_round; // as planned
-    double cohort;              // divisor of the mean as far as noise is concerned
-    double local_noise;         // of every update, in norms (`send noise`)
-    double local_epsilon;       // of one update, at local_delta; NAN without such noise
+    double arriving;      // clients of a round as planned, less the part of them that is absent
+    double cohort;        // divisor of the mean as far as noise is concerned
+    double local_noise;   // of every update, in norms (`send noise`)
+    double local_epsilon; // of one update, at local_delta; NAN without such noise
     double local_delta;
 } ReleasePlan;
 
@@ -61,8 +62,8 @@ typedef struct ReleasePlan {
 Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
                     const ReleaseWorld *world, Error *err);
 
-// Every client that arrives has the share 1/cohort, regardless of how many arrive.
-void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort);
+// Every client that arrives has the share 1/cohort, regardless of how many arrive. cohort: ReleasePlan.arriving.
+void release_shares(CohortShares *all, Member *members, uint32_t count, double cohort);
 
 // total (parameters) += noise of this deviation, in units of 2^-40, for the parameters that are sent.
 void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,

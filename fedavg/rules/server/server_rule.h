@@ -38,7 +38,7 @@ enum { SERVER_STATES = 2, SERVER_DERIVED = 2 };
 // The round, as all weights see it.
 typedef struct ServerTurn {
     uint32_t round;                 // 1, 2, ...
-    uint32_t cohort, population;    // clients whose updates arrived; clients in all
+    uint32_t cohort, population;    // clients whose updates arrived; clients that can arrive
     double number[RULE_NUMBERS];    // the rule's
     double derived[SERVER_DERIVED]; // set by prepare
 } ServerTurn;

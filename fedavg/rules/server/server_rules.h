@@ -51,7 +51,8 @@ typedef struct ServerSums {
 // The states before the first round.
 void server_begin(ServerState *state, int index, const Chosen *chosen, size_t count);
 
-// cohort: clients whose updates arrived; population: all clients. A round's turn is made once and read by all weights.
+// cohort: clients whose updates arrived; population: all clients that can arrive. A round's turn is made once and read
+// by all weights.
 ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, uint32_t population);
 
 // weights (count): one step of the rule in this row.

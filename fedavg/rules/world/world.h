@@ -101,7 +101,7 @@ typedef struct Member {
     double weight;            // what it counts in place of its samples (--client-weights); 0: its samples
     double watts, link_watts; // with CLIENT_TIME_FILE, while it trains and while bytes travel; 0: not known
     bool straggles;
-    bool absent;     // it never arrives, in no round (--without)
+    bool absent;     // it never arrives, in no round (--without), and costs nothing
     uint32_t flight; // in a schedule: its job
     MemberFate fate;
     uint64_t steps;            // batches in those epochs

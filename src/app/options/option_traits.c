@@ -25,7 +25,6 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_DROPS_OUT] = world->drop_out > 0;
     has[TRAIT_NEW_CLIENTS] = options->new_clients[0] != 0;
     has[TRAIT_WITHOUT] = options->without[0] != 0;
-    has[TRAIT_PREFERS_UNKNOWN] = sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
     has[TRAIT_STRAGGLES] = world->stragglers > 0;
     has[TRAIT_DROPS_STRAGGLERS] = has[TRAIT_STRAGGLES] && world->straggler_work == STRAGGLERS_DROP;
     has[TRAIT_ENDS_ROUNDS] = world->deadline > 0;

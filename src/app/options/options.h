@@ -73,6 +73,7 @@ typedef struct Options {
     bool clients_by_machine;               // clients were not given, and follow from the machine's cores or the nodes
     char new_clients[OPTION_TEXT_BYTES];   // clients that never train, a share or a list; "": none
     int population;                        // all other clients; set by options_resolve
+    int arriving;                          // of them: those that --without leaves in; set by options_resolve
     int clients_per_round;                 // 1 to population; 0 until options_resolve: all
     char partition[OPTION_TEXT_BYTES];     // a form of datasets/partition.h: contiguous
     char class_weights[OPTION_TEXT_BYTES]; // balanced, or a list; "": each is 1
@@ -212,7 +213,8 @@ static inline bool options_validate(const Options *options) {
 Status options_resolve_buffered(Options *options, Error *err); // clients that train at a time, and updates per step
 Status options_resolve_rules(Options *options, Error *err);
 
-// Sets population, the number of clients that are not new; sets chosen (clients) to 1 for the new ones.
+// Sets population, the number of clients that are not new, and how many of them can arrive; sets chosen (clients) to 1
+// for the new ones.
 Status options_count_population(Options *options, Error *err);
 Status options_choose_new(uint8_t *chosen, const Options *options, Error *err);
 

@@ -149,13 +149,13 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
                  options->workers * options->nodes, options->clients_per_round);
     Chosen *local = &options->recipe.local;
     if (algorithm_of(&options->recipe).local->replicas && isnan(local->number[0]))
-        local->number[0] = 0.9 / options->population;
+        local->number[0] = 0.9 / (options->arriving > 0 ? options->arriving : options->population);
     return STATUS_OK;
 }
 
 // In hogwild and ssgd all clients take part in every step of the one model.
 static Status resolve_whole_cohort(Options *options, Error *err) {
-    options->population = options->clients;
+    options->population = options->arriving = options->clients;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round == options->clients) return STATUS_OK;
     char algorithm[RECIPE_TEXT_BYTES];
@@ -332,7 +332,8 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
     bool clients_follow = options_algorithm(options).engine->client_is_worker;
     if (!clients_follow) workers = smaller(workers, options->clients_per_round / options->nodes);
     options->workers = workers > 1 ? workers : 1;
-    if (clients_follow) options->clients = options->population = options->clients_per_round = options->workers;
+    if (clients_follow)
+        options->clients = options->population = options->arriving = options->clients_per_round = options->workers;
 }
 
 bool options_pin_cosine(Options *options, int rounds) {

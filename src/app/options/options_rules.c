@@ -39,6 +39,7 @@ static Status resolve_release(Options *options, Error *err) {
                                     options->world.sampling == SAMPLING_POISSON ? COHORTS_POISSON : COHORTS_FIXED,
                                 .clients = (uint32_t)options->population,
                                 .clients_per_round = (uint32_t)options->clients_per_round,
+                                .absent = (uint32_t)(options->population - options->arriving),
                                 .rounds = options->privacy_rounds};
     Status status = release_plan(&options->release, &options->recipe.release, &options->recipe.clip,
                                  &options->recipe.noise, &world, &why);
@@ -125,15 +126,30 @@ static Status check_attack(const Options *options, Error *err) {
     return check_attackers_train(options, err);
 }
 
+// Adds the clients of --without to those that never arrive.
+static Status add_absent(uint8_t *missing, const Options *options, Error *err) {
+    if (!options->without[0] || client_list(missing, options->without, (uint32_t)options->clients)) return STATUS_OK;
+    return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %d: 3,7 or 3-7", options->without,
+                          options->clients - 1);
+}
+
+static int count_others(const uint8_t *missing, int clients) {
+    int others = 0;
+    for (int client = 0; client < clients; client++)
+        others += !missing[client];
+    return others;
+}
+
 Status options_count_population(Options *options, Error *err) {
-    options->population = options->clients;
-    if (!options->new_clients[0]) return STATUS_OK;
-    uint8_t *chosen = calloc((size_t)options->clients, sizeof *chosen);
-    if (!chosen) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
-    const Status status = options_choose_new(chosen, options, err);
-    for (int client = 0; client < options->clients; client++)
-        options->population -= chosen[client];
-    free(chosen);
+    options->population = options->arriving = options->clients;
+    if (!options->new_clients[0] && !options->without[0]) return STATUS_OK;
+    uint8_t *missing = calloc((size_t)options->clients, sizeof *missing);
+    if (!missing) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    Status status = options->new_clients[0] ? options_choose_new(missing, options, err) : STATUS_OK;
+    options->population = count_others(missing, options->clients);
+    if (status == STATUS_OK) status = add_absent(missing, options, err);
+    options->arriving = count_others(missing, options->clients);
+    free(missing);
     if (status != STATUS_OK || options->population > 0) return status;
     return options_refuse(options, "new-clients", err,
                           " %.60s: those are all %d clients, and none would train; lower it", options->new_clients,
@@ -149,25 +165,12 @@ static uint32_t needed_clients(const Options *options) {
 }
 
 static Status check_arrivals(const Options *options, Error *err) {
-    const uint32_t clients = (uint32_t)options->clients, needed = needed_clients(options);
-    uint32_t arriving = 0;
+    const uint32_t needed = needed_clients(options), arriving = (uint32_t)options->arriving;
     if (options->world.drop_out >= 1 && needed > 0)
         return options_refuse(options, "drop-out", err,
                               " %g: no client would arrive, and schedule buffered waits for one; lower it",
                               options->world.drop_out);
-    if (!options->without[0]) return STATUS_OK;
-    uint8_t *absent = calloc(clients, 1);
-    if (!absent) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    const bool is_list = client_list(absent, options->without, clients);
-    const Status status = is_list && options->new_clients[0] ? options_choose_new(absent, options, err) : STATUS_OK;
-    for (uint32_t client = 0; client < clients; client++)
-        arriving += !absent[client];
-    free(absent);
-    TRY(status);
-    if (!is_list)
-        return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %u: 3,7 or 3-7",
-                              options->without, clients - 1);
-    if (arriving >= needed) return STATUS_OK;
+    if (!options->without[0] || arriving >= needed) return STATUS_OK;
     return options_refuse(
         options, "without", err,
         " %.60s: schedule buffered would wait for ever: %u client%s can arrive, and it needs %u; leave more in%s",

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Counts the samples of clients that train: with a validation set, or new clients, there are fewer than training
-// samples. A class without a sample counts 1.
+// Counts the samples of clients that can arrive: with a validation set, new clients, or absent ones, there are fewer
+// than training samples. A class without a sample counts 1.
 static Status balance(float *weights, const RunMemory *memory, Error *err) {
     const Partition *partition = &memory->partition;
     const int classes = memory->data.classes;
@@ -15,7 +15,7 @@ static Status balance(float *weights, const RunMemory *memory, Error *err) {
     uint32_t samples = 0;
     for (uint32_t client = 0, size; client < partition->clients; client++) {
         const uint32_t *indices = partition_client(partition, client, &size);
-        if (memory->new_clients && memory->new_clients[client]) continue;
+        if (!run_memory_can_arrive(memory, client)) continue;
         for (uint32_t i = 0; i < size; i++)
             counts[memory->data.train.labels[indices[i]]]++;
         samples += size;

@@ -119,7 +119,9 @@ static void say_input(Progress *progress, const Heading *heading) {
             snprintf(how, sizeof how, "as (p / 255 - mean) / deviation of each channel");
     } else if (data->items.scales > 0)
         snprintf(how, sizeof how, "as (x - mean) / deviation of each %s", is_row ? "feature" : "channel");
-    progress_say(progress, "samples of %s enter %s\n", size, how);
+    const bool lacks = heading->options->without[0] || heading->options->new_clients[0];
+    progress_say(progress, "samples of %s enter %s%s\n", size, how,
+                 lacks && strchr(how, '/') ? ", which the data set has for all its clients" : "");
 }
 
 // The global model is tested on the whole test set, whichever clients have its samples.

@@ -177,6 +177,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
         .population = (uint32_t)options->population,
+        .arriving = (uint32_t)options->arriving,
         .attack = options->attack_rule,
         .view = options->view,
         .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
@@ -276,7 +277,7 @@ static Status check_victim(const RunMemory *memory, const Options *options, Erro
     const double number = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
     const uint32_t victim = number < options->clients ? (uint32_t)number : 0;
     const char *why = NULL;
-    if (memory->new_clients && memory->new_clients[victim]) why = "that client never trains (--new-clients)";
+    if (run_memory_is_new(memory, victim)) why = "that client never trains (--new-clients)";
     if (memory->attackers[victim]) why = "that client attacks itself";
     if (number >= options->clients) why = "there is no such client";
     if (isnan(number) || !why) return STATUS_OK;
@@ -302,19 +303,27 @@ static Status choose_absent(RunMemory *memory, const Options *options, Error *er
     return STATUS_OK;
 }
 
-static Status choose_new_clients(RunMemory *memory, RunConfig *config, const Options *options, Error *err) {
-    uint32_t count = 0, samples;
+static Status choose_new_clients(RunMemory *memory, const Options *options, Error *err) {
+    uint32_t count = 0;
     if (!options->new_clients[0]) return STATUS_OK;
     memory->new_clients = own(&memory->owned, (size_t)options->clients, sizeof *memory->new_clients);
     memory->population = own(&memory->owned, (size_t)options->population, sizeof *memory->population);
     if (!memory->new_clients || !memory->population)
         return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     TRY(options_choose_new(memory->new_clients, options, err));
-    for (uint32_t client = 0; client < (uint32_t)options->clients; client++) {
-        if (memory->new_clients[client]) continue;
-        memory->population[count++] = client;
+    for (uint32_t client = 0; client < (uint32_t)options->clients; client++)
+        if (!run_memory_is_new(memory, client)) memory->population[count++] = client;
+    return STATUS_OK;
+}
+
+// Finds the clients that are not drawn, and those that are and never arrive, and counts the samples of all others.
+static Status choose_clients(RunMemory *memory, RunConfig *config, const Options *options, Error *err) {
+    TRY(choose_absent(memory, options, err));
+    TRY(choose_new_clients(memory, options, err));
+    for (uint32_t client = 0, samples; client < config->clients; client++) {
+        if (!run_memory_can_arrive(memory, client)) continue;
         partition_client(&memory->partition, client, &samples);
-        config->population_samples += samples + (memory->partition.tests ? memory->partition.tests[client] : 0);
+        config->arriving_samples += samples + (memory->partition.tests ? memory->partition.tests[client] : 0);
     }
     return STATUS_OK;
 }
@@ -342,8 +351,7 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     if (run_algorithm(config).local->contrasts) planned = contrast_check(spec, &part);
     TRY(options_blame(options, "algorithm", ": local moon: ", planned, &part, err));
     engine_plan(config);
-    TRY(choose_absent(memory, options, err));
-    TRY(choose_new_clients(memory, config, options, err));
+    TRY(choose_clients(memory, config, options, err));
     TRY(plan_schedule(memory, config, options, nodes, err));
     if (memory->schedule.most_jobs > plan->job_capacity) plan->job_capacity = memory->schedule.most_jobs;
     plan_client_state(config, &memory->tensors, options);
