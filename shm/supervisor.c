@@ -137,8 +137,11 @@ static void read_signals(Supervisor *supervisor) {
     while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTSTP) {
             // Ctrl-Z at the terminal reaches only the parent, since the workers have a process group of their own.
+            const SupervisorConfig *config = &supervisor->config;
             signal_workers(supervisor, SIGSTOP);
+            if (config->on_pause) config->on_pause(config->context, true);
             suspend_self();
+            if (config->on_pause) config->on_pause(config->context, false);
             signal_workers(supervisor, SIGCONT);
             continue;
         }
@@ -248,14 +251,17 @@ static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     supervisor->deaths++;
     supervisor->last_dead = rank;
     barrier_depart(supervisor->config.barrier, rank);
+    const SupervisorConfig *config = &supervisor->config;
     char description[WORKER_MESSAGE_BYTES + 128];
     describe_death(description, sizeof description, supervisor, rank);
-    if (supervisor->round > 0)
+    if (config->is_told && config->is_told(config->context, rank))
+        log_debug("%s", description);
+    else if (supervisor->round > 0)
         log_warning("round %u: %s", supervisor->round, description);
     else
         log_warning("%s", description);
-    if (!supervisor->config.on_death) return STATUS_OK;
-    return supervisor->config.on_death(supervisor->config.context, rank, err);
+    if (!config->on_death) return STATUS_OK;
+    return config->on_death(config->context, rank, err);
 }
 
 // A worker that has not arrived is expected to make progress. Only time that was observed in ticks counts: if this

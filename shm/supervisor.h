@@ -70,6 +70,10 @@ typedef struct SupervisorConfig {
     void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
     // Called after the rank has departed; may start a replacement; a failure ends supervisor_gather. May be NULL.
     Status (*on_death)(void *context, uint32_t rank, Error *err);
+    // Whether on_death fails with the worker's own sentence: then no warning says it before. May be NULL.
+    bool (*is_told)(void *context, uint32_t rank);
+    // Before this process stops by Ctrl-Z (pauses), and after it has been continued. May be NULL.
+    void (*on_pause)(void *context, bool pauses);
     // The parent's work for its workers: called in every turn of supervisor_gather, at least five times a second and
     // whenever a worker rings. A failure ends the gather. *busy: call it again at once. May be NULL.
     Status (*serve)(void *context, bool *busy, Error *err);
@@ -144,7 +148,8 @@ Status worker_attach(pid_t parent, Error *err);
 
 // Tells the parent through the start-up pipe that the worker is ready (message NULL), or what went wrong before it
 // exits: the parent adds the message to its log line about the death. May be called at any time of a worker's life.
-void worker_report(const char *message);
+// Returns false if the report is lost.
+bool worker_report(const char *message);
 
 // Wakes the parent: supervisor_gather soon calls serve.
 void worker_ring(void);

@@ -18,11 +18,11 @@ Status worker_attach(pid_t parent, Error *err) {
     return STATUS_OK;
 }
 
-void worker_report(const char *message) {
+bool worker_report(const char *message) {
     // A zero byte says "ready", text says what is wrong. Both are shorter than PIPE_BUF, hence written in one piece,
     // and fit an empty pipe. A worker must continue if a report is lost (a full pipe, a dead parent).
     size_t bytes = message ? strnlen(message, WORKER_MESSAGE_BYTES - 1) : 1;
-    if (write(WORKER_STARTUP_FD, message ? message : "", bytes) < 0) return;
+    return write(WORKER_STARTUP_FD, message ? message : "", bytes) >= 0;
 }
 
 void worker_ring(void) {

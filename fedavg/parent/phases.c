@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/trainer/guard.h"
 
 enum {
     FAREWELL_SECONDS = 1, // for the workers to end by themselves, and for guards to end the trainers of killed ones
@@ -44,13 +45,31 @@ static bool is_awaited(const Phases *phases, pid_t child) {
 // (train.c). Reaps them, and kills what a guard that was killed could not.
 static void reap_orphans(const Phases *phases) {
     if (!phases->config.memory->config->trainer.command[0]) return;
-    for (;;) {
-        siginfo_t info = {0};
+    for (siginfo_t info = {0};; info = (siginfo_t){0}) {
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
         if (is_awaited(phases, info.si_pid)) return; // the kernel would name it again
         kill(-info.si_pid, SIGKILL); // this process has not been reaped: the group of its number is its own
-        waitpid(info.si_pid, NULL, 0);
+        if (waitpid(info.si_pid, NULL, 0) < 0) return; // the kernel would name it again, for ever
     }
+}
+
+// A worker that was killed before it could say why has said nothing: its successor meets the trainer's mistake again.
+static bool ends_by_its_trainer(void *context, uint32_t rank) {
+    const Phases *phases = context;
+    return atomic_load(&phases->config.memory->control->given_up[rank]) && *phases->supervisor.workers[rank].message;
+}
+
+// Ctrl-Z: guards stop and continue what is below them, in process groups that no signal of the terminal reaches. The
+// number of a rank's guard may be another process's by now.
+static void pause_trainers(void *context, bool pauses) {
+    const Phases *phases = context;
+    const PhasesConfig *config = &phases->config;
+    const Control *control = config->memory->control;
+    const int number = pauses ? GUARD_PAUSE : GUARD_CONTINUE;
+    if (config->trainers) guard_signal(config->trainers->nursery.trainer.process.guard, number);
+    if (config->rounds->external.combine) guard_signal(config->rounds->external.aggregator.process.guard, number);
+    for (uint32_t rank = 0; rank < control->config.workers; rank++)
+        guard_signal(atomic_load_explicit(&control->guard_pids[rank], memory_order_relaxed), number);
 }
 
 // Waits for the guards whose workers were killed: these are children of this process now. A guard that its worker has
@@ -76,7 +95,7 @@ static void wait_for_guards(const Phases *phases) {
 // fail alike.
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
-    if (atomic_load(&phases->config.memory->control->given_up)) {
+    if (ends_by_its_trainer(phases, rank)) {
         if (phases->config.trainers) trainer_host_blame(phases->config.trainers, (int)rank);
         return fail(err, STATUS_UNAVAILABLE, "%s", phases->supervisor.workers[rank].message);
     }
@@ -105,6 +124,7 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
     queue_reopen_rank(memory->queue, rank, sum_is_lost);
     if (sum_is_lost) atomic_store(&sum->round, 0); // a replacement clears it
     atomic_store(&sum->adding, 0);
+    atomic_store(&memory->control->given_up[rank], 0);       // of a worker that was killed before it could say why
     atomic_store(&memory->control->clocks[rank].updates, 0); // nobody waits for the dead
     atomic_store(&memory->control->clocks[rank].waits, 0);
     bell_ring(&memory->control->clocks_bell);
@@ -273,6 +293,8 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
                                     .hang_seconds = config->hang_seconds,
                                     .on_tick = on_tick,
                                     .on_death = on_death,
+                                    .is_told = ends_by_its_trainer,
+                                    .on_pause = pause_trainers,
                                     .serve = serve,
                                     .is_enough = is_enough,
                                     .is_waiting = is_waiting,

@@ -17,6 +17,7 @@ typedef struct TrainerPlan {
     uint32_t answers;                  // 1: tests give the net's answer for each sample (desk.answers)
     uint32_t forks;                    // 1: trainers may be forks of one program (trainer/nursery.h)
     double hang_seconds;               // its silence after which it is killed; 0: never
+    double start_seconds;              // of its later starts, after which they are given up; 0: never
 } TrainerPlan;
 
 #endif

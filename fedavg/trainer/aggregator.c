@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/trainer/desk.h"
@@ -69,10 +70,13 @@ static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     const RunMemory *memory = aggregator->memory;
     const RunConfig *config = memory->config;
     // A program may take minutes to start, as the first import on a cold disk does: it is not held against it.
+    const uint64_t begin = clock_nanoseconds();
     TrainerWait patient = aggregator->wait;
     const uint8_t *rows = (const uint8_t *)run_memory_row(memory, 0), *slots = memory->slots_segment.mapping;
     JsonObject line;
     patient.silence_seconds = 0;
+    patient.starts = true;
+    patient.start_seconds = aggregator->start_seconds;
     trainer_line_open(&line, &config->aggregator, config->seed);
     put_whole(&line, "aggregator", 1);
     put_whole(&line, "parameters", (int64_t)config->parameters);
@@ -83,7 +87,10 @@ static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     put_floats(&line, "updates", aggregator->rows_fd, (size_t)(rows - slots), config->slots.vector_bytes);
     trainer_line_put_tensors(&line, &memory->tensors);
     TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
-    return trainer_process_ready(ready, &aggregator->process, &patient, err);
+    TRY(trainer_process_ready(ready, &aggregator->process, &patient, err));
+    if (aggregator->start_seconds == 0)
+        aggregator->start_seconds = trainer_start_limit(&config->aggregator, clock_seconds_since(begin));
+    return STATUS_OK;
 }
 
 static Status start(Aggregator *aggregator, Error *err) {

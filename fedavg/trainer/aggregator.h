@@ -23,6 +23,7 @@ typedef struct Aggregator {
     TrainerWait wait;        // how the parent waits for an answer
     TrainerProcess process;
     int output;           // borrowed: takes what the program prints
+    double start_seconds; // that a later start may take; 0: this is the first one
     bool has_server;      // the program steps the weights, too
     int desk_fd, rows_fd; // owned; rows: only for reading
     uint8_t *desk;

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/trainer/lines.h"
+#include "io/safetensors.h"
 
 // Everything that a program tells is checked here, once, before any memory is planned with it: later code trusts names,
 // shapes and counts as it trusts those of the engine's nets.
@@ -21,9 +23,12 @@ static Status read_shape(ParameterTensor *tensor, const json_t *shape, Error *er
         return fail(err, STATUS_DATA, "%s has %d dimensions; there may be %d", tensor->name, tensor->rank,
                     TENSOR_MOST_DIMENSIONS);
     for (int d = 0; d < tensor->rank; d++) {
-        const json_int_t side = json_integer_value(json_array_get(shape, (size_t)d));
-        if (side < 1 || (uint64_t)side > INT32_MAX / tensor->count)
-            return fail(err, STATUS_DATA, "%s has a side of %lld", tensor->name, (long long)side);
+        const json_t *number = json_array_get(shape, (size_t)d);
+        const json_int_t side = json_integer_value(number);
+        if (!json_is_integer(number) || side < 1 || (uint64_t)side > INT32_MAX / tensor->count)
+            return fail(err, STATUS_DATA,
+                        "%s has a side of %.12g; a side is a whole number from 1, their product at most %d",
+                        tensor->name, json_number_value(number), INT32_MAX);
         tensor->shape[d] = side;
         tensor->count *= (size_t)side;
     }
@@ -42,6 +47,8 @@ static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
         ParameterTensor *tensor = &net->tensors[net->count];
         if (!name || !*name || strlen(name) >= TENSOR_NAME_BYTES)
             return fail(err, STATUS_DATA, "tensor %d has no name of 1 to %d bytes", net->count, TENSOR_NAME_BYTES - 1);
+        if (strcmp(name, SAFETENSORS_NOTES) == 0)
+            return fail(err, STATUS_DATA, "a tensor cannot be named %s: files of weights have their notes there", name);
         memcpy(tensor->name, name, strlen(name) + 1);
         TRY(read_shape(tensor, json_array_get(one, 1), err));
         tensor->first = net->parameters;
@@ -160,10 +167,13 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     *net = (TrainerNet){0};
     // The program sets the size of this file, since it alone knows its net. If it becomes the nursery, the file becomes
     // its desk.
-    const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
+    const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
+    const uint64_t begin = clock_nanoseconds();
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
+    const double seconds = clock_seconds_since(begin);
     if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
+    net->start_seconds = seconds;
     if (status == STATUS_OK) status = trainer_hash_files(&net->files_hash, plan, json_object_get(told, "files"), &why);
     if (status == STATUS_OK) {
         settle(&process, desk_fd, told, plan, host);

@@ -17,6 +17,7 @@ typedef struct TrainerNet {
     bool views;            // the trainer reads samples as clients see them, where these differ from the data set
     bool whole_test;       // it wants a test in one turn
     bool still;            // it leaves alone the tensors that rest in a turn
+    double start_seconds;  // of the program, up to its answer
     uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 

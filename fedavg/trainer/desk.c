@@ -86,8 +86,11 @@ static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
 Status desk_map(uint8_t **memory, int *fd, size_t bytes, Error *err) {
     // A file without a name: it reaches the trainer as a descriptor, and vanishes with the last process that has it,
     // whichever is killed. It is sparse, and MAP_NORESERVE keeps the kernel from counting the room that no turn uses.
-    if (*fd < 0) *fd = memfd_create("sounder-desk", MFD_CLOEXEC);
-    void *mapped = *fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0
+    // It is sealed: a program that cut it would take this process's memory away (SIGBUS).
+    if (*fd < 0) *fd = memfd_create("sounder-desk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    const bool is_sealed = *fd >= 0 && (fcntl(*fd, F_GET_SEALS) & seals) == seals; // of a program that starts again
+    void *mapped = *fd >= 0 && (is_sealed || (ftruncate(*fd, (off_t)bytes) == 0 && fcntl(*fd, F_ADD_SEALS, seals) == 0))
                        ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0)
                        : MAP_FAILED;
     if (mapped == MAP_FAILED) return fail_errno(err, STATUS_OS, "a desk of %zu bytes", bytes);

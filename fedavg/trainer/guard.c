@@ -22,6 +22,8 @@
 
 enum { EXEC_FAILED = 127, FIRST_FD = 3, LEAVE_SECONDS = 1 };
 
+static const char guard_name[] = "sounder:guard";
+
 // Stop signals of a batch system or a terminal are for the parent, which decides. TERM alone keeps its action: pools of
 // processes end their members with it, and an ignored signal would be inherited.
 static void set_signals(bool of_program) {
@@ -65,23 +67,41 @@ _Noreturn static void become_program(int output, const char *fds, char *const *w
     _exit(EXEC_FAILED);
 }
 
-// Kills all children. Their numbers are theirs until this process reaps them. A child that has left the program's group
-// (setsid, a daemon, a loader of data) can only be found by its parent's number in /proc. Orphans become this process's
-// children, as it is their subreaper, so that calling this again reaches every generation.
-static void kill_children(void) {
+// The number of the process's parent; 0: it is gone.
+static pid_t parent_of(pid_t pid) {
+    char path[32], line[512];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    const char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    if (name_end && sscanf(name_end, ") %*c %d", &parent) != 1) parent = 0;
+    if (file) fclose(file);
+    return parent;
+}
+
+// Sends the signal to all children, or to all descendants. Children's numbers are theirs until this process reaps them.
+// A child that has left the program's group (setsid, a daemon, a loader of data, a fork that is a trainer) can only be
+// found by its parent's number in /proc.
+static void signal_below(int number, bool all) {
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        char path[sizeof entry->d_name + 16], line[512];
         const pid_t pid = atoi(entry->d_name);
-        if (pid <= 0) continue;
-        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-        FILE *file = fopen(path, "re");
-        const char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
-        int parent = 0;
-        if (name_end && sscanf(name_end, ") %*c %d", &parent) == 1 && parent == getpid()) kill(pid, SIGKILL);
-        if (file) fclose(file);
+        pid_t above = pid > 0 ? parent_of(pid) : 0;
+        while (all && above > 1 && above != getpid())
+            above = parent_of(above);
+        if (above == getpid()) kill(pid, number);
     }
     if (folder) closedir(folder);
+}
+
+void guard_signal(pid_t guard, int number) {
+    char path[32], name[sizeof guard_name + 1] = "";
+    if (guard <= 0) return;
+    snprintf(path, sizeof path, "/proc/%d/comm", guard);
+    FILE *file = fopen(path, "re");
+    if (file && fgets(name, sizeof name, file) && strncmp(name, guard_name, sizeof guard_name - 1) == 0)
+        kill(guard, number);
+    if (file) fclose(file);
 }
 
 // Returns whether the program has ended, and reaps everything else that has. The program itself stays a zombie: until
@@ -110,8 +130,9 @@ static int end_all(pid_t program, const sigset_t *deaths) {
         if (pid == program) of_program = status;
         if (pid > 0 || (pid < 0 && errno == EINTR)) continue;
         if (pid < 0 || clock_seconds_since(begin) > LEAVE_SECONDS) return of_program;
-        // A killed process takes a moment to die: a search of /proc meanwhile would find what is dying already.
-        if (sigtimedwait(deaths, NULL, &moment) < 0) kill_children();
+        // A killed process takes a moment to die: a search of /proc meanwhile would find what is dying already. Orphans
+        // become this process's children, as it is their subreaper, so that the next search reaches every generation.
+        if (sigtimedwait(deaths, NULL, &moment) < 0) signal_below(SIGKILL, false);
     }
 }
 
@@ -125,33 +146,39 @@ static void report(int leash, int status) {
 }
 
 void guard_run(int leash, int output, const char *fds, char *const *words) {
-    sigset_t deaths;
-    prctl(PR_SET_NAME, "sounder:guard");
+    sigset_t deaths, taken;
+    prctl(PR_SET_NAME, guard_name);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     set_signals(false);
     // A death is to end the poll below, without a moment in which it is lost: therefore it is blocked before there is a
     // child, and read from a descriptor. The program gets an empty mask again (set_signals).
     sigemptyset(&deaths);
     sigaddset(&deaths, SIGCHLD);
-    sigprocmask(SIG_SETMASK, &deaths, NULL);
+    taken = deaths;
+    sigaddset(&taken, GUARD_PAUSE);
+    sigaddset(&taken, GUARD_CONTINUE);
+    sigprocmask(SIG_SETMASK, &taken, NULL);
     signal(SIGCHLD, SIG_DFL); // an ignored one would reap
     const pid_t guard = getpid(), program = fork();
+    const int why = errno;
     if (program == 0) become_program(output, fds, words, guard);
     leash = dup2(leash, FIRST_FD);
     // The guard has inherited the descriptors of the program's socket, desk and data. A copy that stays open here would
     // hide the end of the program from its worker, which waits for the end of the socket.
     closefrom(FIRST_FD + 1);
     if (program < 0) {
-        report(leash, EXEC_FAILED << 8);
+        dprintf(leash, "fork %d", why);
         return;
     }
     setpgid(program, program); // in both processes, since either may run first
     struct pollfd events[] = {{.fd = leash, .events = POLLIN},
-                              {.fd = signalfd(-1, &deaths, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN}};
+                              {.fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN}};
     // The second of waiting is only a safety net: either descriptor wakes the guard at once.
     do {
         struct signalfd_siginfo info;
         if (events[1].revents && read(events[1].fd, &info, sizeof info) < 0) continue;
+        if (events[1].revents && info.ssi_signo == GUARD_PAUSE) signal_below(SIGSTOP, true);
+        if (events[1].revents && info.ssi_signo == GUARD_CONTINUE) signal_below(SIGCONT, true);
     } while (!has_ended(program) && (poll(events, 2, 1000) <= 0 || !events[0].revents));
     report(leash, end_all(program, &deaths));
 }

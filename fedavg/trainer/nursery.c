@@ -200,7 +200,9 @@ static Status check_silence(Nursery *nursery, Error *err) {
     struct pollfd requests = {.fd = nursery->own_end, .events = POLLIN};
     const bool owed = nursery->owes;
     nursery->owes = nursery->state == NURSERY_OPEN && poll(&requests, 1, 0) > 0;
-    if (nursery->state == NURSERY_NONE || nursery->state == NURSERY_STARTING) return STATUS_OK;
+    if (nursery->state == NURSERY_NONE) return STATUS_OK;
+    if (nursery->state == NURSERY_STARTING)
+        return trainer_process_check_start(process, nursery->trainer.memory->config->trainer.start_seconds, err);
     if (nursery->state == NURSERY_OPEN && !(owed && nursery->owes)) process->heard_nanoseconds = clock_nanoseconds();
     return trainer_process_check_silence(process, nursery->trainer.memory->config->trainer.hang_seconds, err);
 }

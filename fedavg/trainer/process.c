@@ -16,7 +16,9 @@
 #include "fedavg/trainer/guard.h"
 
 static const double WAIT_SECONDS = 0.1, MINUTE_SECONDS = 60;
-static const double GUARD_SECONDS = 3; // in which a guard has given up what the kernel cannot kill
+static const double MOST_STARTS = 10;      // times as long as the first start a later one may take
+static const double MOST_LOOK_SECONDS = 2; // from one look for a sign of life to the next
+static const double GUARD_SECONDS = 3;     // in which a guard has given up what the kernel cannot kill
 
 // Whether the descriptor has something to read, or has ended, before the seconds are over.
 static bool wait_to_read(int fd, double seconds, const TrainerWait *wait) {
@@ -46,8 +48,14 @@ static Status say_end(TrainerProcess *process, const TrainerWait *wait, Error *e
     int number;
     if (!wait_for_report(report, process, TRAINER_GOODBYE_SECONDS, wait))
         return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
+    if (sscanf(report, "fork %d", &number) == 1)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "there is no process for it: %s; the system's limits of processes say how many there may be "
+                    "(ulimit -u, pids.max)",
+                    strerror(number));
     if (sscanf(report, "exit %d", &number) == 1)
-        return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", number);
+        return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer%s", number,
+                    number == 0 ? "; a program of a run gives answers to its end, as sounder.serve(...) does" : "");
     // A keeper without a report was killed itself, and the kernel has killed its program. KILL and TERM are sent by
     // other processes (an operator, the kernel when memory runs out); a program that fails by its own mistake exits, or
     // gets another signal.
@@ -61,7 +69,23 @@ static void say_minutes(TrainerProcess *process, const TrainerWait *wait) {
     const double seconds = clock_seconds_since(process->heard_nanoseconds);
     if (!wait->starts || seconds < MINUTE_SECONDS * (process->minutes + 1)) return;
     process->minutes++;
-    log_warning("the trainer has started for %.0f s; a start has no limit", seconds);
+    if (wait->start_seconds > 0)
+        log_warning("the program has started for %.0f s; after %.0f s it is given up", seconds, wait->start_seconds);
+    else
+        log_warning("the program has started for %.0f s; its first start has no limit", seconds);
+}
+
+double trainer_start_limit(const TrainerPlan *plan, double first_seconds) {
+    if (plan->hang_seconds == 0) return 0;
+    return first_seconds * MOST_STARTS > MINUTE_SECONDS ? first_seconds * MOST_STARTS : MINUTE_SECONDS;
+}
+
+Status trainer_process_check_start(const TrainerProcess *process, double seconds, Error *err) {
+    if (seconds <= 0 || clock_seconds_since(process->heard_nanoseconds) <= seconds) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "it has started for %.0f s, and its first start took at most a tenth of that; does it wait for the "
+                "network, a lock or a terminal?",
+                seconds);
 }
 
 // Gives the caller its time, by the clock and not by silence. A trainer that says something all the time would keep a
@@ -83,10 +107,16 @@ static Status wait_for_socket(TrainerProcess *process, short events, const Train
         if (is_ready) return STATUS_OK;
         say_minutes(process, wait);
         TRY(trainer_process_check_silence(process, wait->silence_seconds, err));
+        if (wait->starts) TRY(trainer_process_check_start(process, wait->start_seconds, err));
     }
 }
 
-Status trainer_process_check_silence(const TrainerProcess *process, double seconds, Error *err) {
+// Only time in which this process has looked counts: Ctrl-Z stops it together with its trainer.
+Status trainer_process_check_silence(TrainerProcess *process, double seconds, Error *err) {
+    const uint64_t now = clock_nanoseconds(), heard = process->heard_nanoseconds;
+    const uint64_t looked = process->looked_nanoseconds > heard ? process->looked_nanoseconds : heard;
+    if (clock_seconds_since(looked) > MOST_LOOK_SECONDS) process->heard_nanoseconds += now - looked;
+    process->looked_nanoseconds = now;
     if (seconds <= 0 || clock_seconds_since(process->heard_nanoseconds) <= seconds) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "it has not said anything for %g s; give it more time (--hang-seconds), or let it call turn.progress()",

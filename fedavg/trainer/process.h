@@ -28,7 +28,8 @@ typedef struct TrainerProcess {
     pid_t guard;  // the keeper; 0: the nursery is, or there is no trainer
     char *buffer; // owned (TRAINER_LINE_BYTES): what has been received beyond the last line
     size_t used;
-    uint64_t heard_nanoseconds;    // of its last line, or of the last message to it
+    uint64_t heard_nanoseconds;    // of its last line, or of the last message to it; later by what does not count
+    uint64_t looked_nanoseconds;   // of the last look for one
     uint64_t attended_nanoseconds; // when its caller was last given time (TrainerWait)
     uint32_t minutes;              // of its start, that have been said
     bool was_killed;               // the last failure was its death by a signal that others send: KILL or TERM
@@ -42,6 +43,7 @@ enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 // How the caller waits for a line. Both functions are called several times a second; they may be NULL.
 typedef struct TrainerWait {
     bool starts;            // the trainer has just been started: once a minute the log says so
+    double start_seconds;   // ... and after so many it is given up; 0: never
     double silence_seconds; // without a line until the trainer counts as hung; 0: never
     void (*on_wait)(void *context);
     bool (*is_cancelled)(void *context); // ends the wait with CANCELLED
@@ -69,8 +71,16 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
 // a caller is never held up by lines that keep arriving.
 Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
 
-// Returns UNAVAILABLE if the trainer has been silent for longer (0: may be silent for ever).
-Status trainer_process_check_silence(const TrainerProcess *process, double seconds, Error *err);
+// Returns UNAVAILABLE if the trainer has been silent for longer (0: may be silent for ever). To be called at least once
+// in two seconds: a longer pause counts as none, since this process was stopped.
+Status trainer_process_check_silence(TrainerProcess *process, double seconds, Error *err);
+
+// Seconds that a later start of the plan's program may take: ten times as many as the first one took, and at least 60;
+// 0: it has no limit, as nothing has with --hang-seconds 0.
+double trainer_start_limit(const TrainerPlan *plan, double first_seconds);
+
+// Returns UNAVAILABLE if the program, which was sent its first line, has not answered for longer (0: no limit).
+Status trainer_process_check_start(const TrainerProcess *process, double seconds, Error *err);
 
 // Receives the next line that is no sign of life. Returns UNAVAILABLE with what went wrong: the trainer's own sentence,
 // its death, its silence, or a line that is no JSON object; DATA if the trainer says that trying again is of no use.

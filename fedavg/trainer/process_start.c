@@ -1,4 +1,5 @@
 // Part of process.h: starts a trainer, as a program with a guard, or as a fork of one that runs.
+#include <errno.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -10,9 +11,30 @@
 #include "base/file.h"
 #include "fedavg/trainer/process.h"
 
+// Where the text has a parameter of the shell itself, as $$, $? or $1; NULL if nowhere. wordexp would take it for this
+// process's own: "kill $$" would end the run. Single quotes keep it for a shell that the command starts.
+static const char *find_shells_own(const char *text) {
+    bool quoted = false, doubly = false;
+    for (; *text; text++) {
+        if (*text == '\'' && !doubly) quoted = !quoted;
+        if (*text == '"' && !quoted) doubly = !doubly;
+        if (quoted) continue;
+        const char *name = text + 1 + (text[1] == '{');
+        if (*text == '$' && *name && strchr("$?!#*@-0123456789", *name)) return text;
+        if (*text == '\\' && text[1]) text++;
+    }
+    return NULL;
+}
+
 // Splits the command as a shell would, without one. A shell between guard and program would be what a kill reaches, and
 // the program would stay.
 Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
+    const char *own = find_shells_own(plan->command);
+    if (own)
+        return fail(err, STATUS_USAGE,
+                    "%s %.200s: %.2s is a shell's, and the run starts the command without one; write single quotes "
+                    "around it, as in sh -c 'echo $$', or a script",
+                    plan->option, plan->command, own);
     const int result = wordexp(plan->command, words, WRDE_NOCMD | WRDE_UNDEF);
     if (result == 0 && words->we_wordc > 0) return STATUS_OK;
     if (result == 0) wordfree(words);
@@ -54,12 +76,16 @@ static void take_threads_back(char *before[THREAD_NAMES]) {
 static Status find_program(const char *program, const TrainerPlan *plan, Error *err) {
     char path[TRAINER_TEXT_BYTES + TRAINER_FOLDER_BYTES];
     const char *option = plan->option;
-    if (strchr(program, '/')) {
-        const bool elsewhere = plan->folder[0] && program[0] != '/';
-        snprintf(path, sizeof path, "%s%s%s", elsewhere ? plan->folder : "", elsewhere ? "/" : "", program);
-        return access(path, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, path);
-    }
-    if (program_is_on_path(program)) return STATUS_OK;
+    const bool elsewhere = plan->folder[0] && program[0] != '/', is_path = strchr(program, '/') != NULL;
+    snprintf(path, sizeof path, "%s%s%s", elsewhere ? plan->folder : "", elsewhere ? "/" : "", program);
+    if (is_path ? access(path, X_OK) == 0 : program_is_on_path(program)) return STATUS_OK;
+    const int error = errno;
+    const size_t length = strlen(program);
+    if (length > 3 && strcmp(program + length - 3, ".py") == 0 && access(path, R_OK) == 0)
+        return fail(err, STATUS_NOINPUT, "%s: %.200s is a text for Python and no program; write %s \"python3 %.200s\"",
+                    option, program, option, plan->command);
+    errno = error;
+    if (is_path) return fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, path);
     return fail(err, STATUS_NOINPUT, "%s: there is no program %.200s on the PATH; name it with its folder", option,
                 program);
 }

@@ -39,8 +39,10 @@ static void make_first_line(JsonObject *line, const Trainer *trainer, bool forke
 }
 
 static Status start_once(Trainer *trainer, bool forked, Error *err) {
-    // A program may take minutes to start, as the first import on a cold disk does: it is not held against it.
-    const TrainerWait wait = {.starts = true, .on_wait = beat, .context = trainer};
+    // A program may take minutes to start, as the first import on a cold disk does: it is not held against it. A fork
+    // takes as long as the nursery, which the parent watches.
+    const double seconds = forked ? 0 : trainer->memory->config->trainer.start_seconds;
+    const TrainerWait wait = {.starts = true, .start_seconds = seconds, .on_wait = beat, .context = trainer};
     const int output = trainer->memory->control->has_output ? FD_OUTPUT : -1;
     JsonObject line;
     json_t *ready;

@@ -77,7 +77,7 @@ static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_
         self->why = why;
         break;
     }
-    atomic_store(&self->memory->control->given_up, 1);
+    atomic_store(&self->memory->control->given_up[self->rank], 1);
     return fail(err, STATUS_UNAVAILABLE, "--trainer, %s in round %u: %s", name, round, self->why.message);
 }
 

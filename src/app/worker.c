@@ -109,20 +109,21 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     return self->backend->init(&self->state, &self->memory, self->rank, err);
 }
 
-// The worker leaves its error to the parent, which prints it in the line about this death. A process whose GPU failed,
-// for example, can compute no more, and other workers repeat its work.
+// The worker leaves its error to the parent, which prints it in the line about this death, or as the error of the run:
+// printed here, too, it would be told twice. A process whose GPU failed, for example, can compute no more, and other
+// workers repeat its work.
 Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
-    (void)exit_code;
     Worker self = {0};
     Status status = start(&self, argc, argv, err);
     if (status == STATUS_OK) {
         worker_report(NULL);
         status = work(&self, err);
     }
-    if (status != STATUS_OK) worker_report(err->message);
+    const bool is_told = status != STATUS_OK && worker_report(err->message) && self.memory.control;
     if (self.state) self.backend->free(self.state);
     if (self.memory.control) run_memory_free(&self.memory);
-    return status;
+    *exit_code = status_exit_code(status);
+    return is_told ? STATUS_OK : status;
 }
 
 Status command_guard(int argc, char **argv, int *exit_code, Error *err) {

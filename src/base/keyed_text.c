@@ -118,7 +118,8 @@ static Status refuse_value(const char *text, const FormRow *row, const FormKey *
     if (row->leads && key == row->keys)
         snprintf(part, sizeof part, "%.60s", text);
     else
-        snprintf(part, sizeof part, "%s: %s=%.60s", row->name, key->name, text);
+        snprintf(part, sizeof part, "%s%s%s=%.60s", row->unnamed ? "" : row->name, row->unnamed ? "" : ": ", key->name,
+                 text);
     if (key->type == FORM_CHOICE) return fail(err, STATUS_USAGE, "%s: needs one of %s", part, key->choices);
     if (key->type == FORM_WORD) return fail(err, STATUS_USAGE, "%s: %s= needs a value", row->name, key->name);
     if (key->type == FORM_TEXT)

@@ -101,7 +101,7 @@ static Status read_notes(Safetensors *file, json_t *notes, const char *path, Err
     const char *key;
     json_t *value;
     if (!json_is_object(notes))
-        return fail(err, STATUS_DATA, "%s: __metadata__ in the header at byte 8 is not an object", path);
+        return fail(err, STATUS_DATA, "%s: " SAFETENSORS_NOTES " in the header at byte 8 is not an object", path);
     json_object_foreach(notes, key, value) {
         if (!json_is_string(value))
             return fail(err, STATUS_DATA, "%s: the note %.64s in the header at byte 8 is not a string", path, key);
@@ -112,7 +112,7 @@ static Status read_notes(Safetensors *file, json_t *notes, const char *path, Err
 
 static Status read_entries(Safetensors *file, json_t *header, const char *path, Error *err) {
     const char *key;
-    json_t *value, *notes = json_object_get(header, "__metadata__");
+    json_t *value, *notes = json_object_get(header, SAFETENSORS_NOTES);
     size_t count = json_object_size(header) - (notes != NULL);
     if (notes) TRY(read_notes(file, notes, path, err));
     if (count > SAFETENSORS_MAX_TENSORS)

@@ -51,7 +51,10 @@ typedef struct TensorEntry {
     size_t bytes;
 } TensorEntry;
 
-// One "__metadata__" pair.
+// The header's entry that is no tensor.
+#define SAFETENSORS_NOTES "__metadata__"
+
+// One pair of it.
 typedef struct TensorNote {
     const char *key, *value;
 } TensorNote;

@@ -38,7 +38,7 @@ static Status place(TensorEntry *entries, size_t count, Error *err) {
     for (size_t i = 0; i < count; i++) {
         TensorEntry *entry = &entries[i];
         if (entry->name[0] == '\0' || !memchr(entry->name, '\0', sizeof entry->name) || entry->rank < 0 ||
-            entry->rank > SAFETENSORS_MAX_RANK || strcmp(entry->name, "__metadata__") == 0)
+            entry->rank > SAFETENSORS_MAX_RANK || strcmp(entry->name, SAFETENSORS_NOTES) == 0)
             return fail(err, STATUS_SOFTWARE,
                         "tensor %zu (\"%.*s\", rank %d) has no name or rank that safetensors takes", i,
                         SAFETENSORS_NAME_BYTES - 1, entry->name, entry->rank);
@@ -73,7 +73,7 @@ Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entr
         json_begin(&metadata);
         for (size_t i = 0; i < note_count; i++)
             put_text(&metadata, notes[i].key, notes[i].value);
-        put_object(&root, "__metadata__", &metadata);
+        put_object(&root, SAFETENSORS_NOTES, &metadata);
     }
     for (size_t i = 0; i < count; i++)
         describe(&root, &entries[i]);

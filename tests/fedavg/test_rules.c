@@ -10,6 +10,7 @@
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/walk.h"
 #include "tests/check.h"
 
@@ -44,6 +45,21 @@ static void steps_go_through_all_batches_in_turn_whatever_the_rounds(void **stat
     assert_int_equal(walk_samples(&personal, 25, 10), 100);
     const Walk walk = walk_of(&(Chosen){.number = {2, 0}}, 2, 4); // of 10, 10 and 5 samples: the third and the first
     assert_int_equal(walk_samples(&walk, 25, 10), 15);
+}
+
+// A buffered visit counts as round visit 2^20 + version: its passes have more than 32 bits, and none is another's.
+static void no_pass_of_a_late_visit_is_that_of_an_early_one(void **state) {
+    (void)state;
+    const Chosen schedule = {.row = ENGINE_BUFFERED, .number = {[BUFFERED_STEPS] = 64}};
+    const uint32_t early = schedule_key(0, 0), late = schedule_key(0, 128);
+    Stretch first, second;
+    for (uint32_t index = 0; index < 16; index++) {
+        const Walk one = walk_of(&schedule, early, 1), two = walk_of(&schedule, late, 1);
+        assert_true(walk_stretch(&first, &one, index, 2) && walk_stretch(&second, &two, index, 2));
+        assert_int_equal(first.epoch, 0);
+        assert_true(first.round == index + 1);
+        assert_true((((uint64_t)second.epoch << 32) | second.round) == UINT64_C(128) * (1 << 20) * 32 + index + 1);
+    }
 }
 
 static void springs_conserve_the_sum_of_centre_and_replicas_exactly(void **state) {
@@ -362,6 +378,7 @@ static void the_scalar_twin_knows_how_far_sgd_goes(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_go_through_all_batches_in_turn_whatever_the_rounds),
+        cmocka_unit_test(no_pass_of_a_late_visit_is_that_of_an_early_one),
         cmocka_unit_test(springs_conserve_the_sum_of_centre_and_replicas_exactly),
         cmocka_unit_test(momentum_is_that_of_the_papers),
         cmocka_unit_test(adaptive_rules_are_those_of_reddi_and_others),

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "fedavg/trainer/describe.h"
 
 #include "tests/check.h"
@@ -150,7 +151,11 @@ static void a_net_has_names_shapes_and_as_many_values(void **state) {
                  {"[[\"w\",[2147483647]]]", "24 bytes of initial values; its tensors have 8589934588", 6},
                  {"[[\"w\"]]", "w has no shape", 1},
                  {"[[\"w\",\"2x3\"]]", "w has no shape", 1},
-                 {"[[\"w\",[2,0]]]", "w has a side of 0", 0},
+                 {"[[\"w\",[2,0]]]", "w has a side of 0; a side is a whole number from 1", 0},
+                 {"[[\"w\",[2,1e300]]]", "w has a side of 1e+300", 0},
+                 {"[[\"w\",[0.5]]]", "w has a side of 0.5", 0},
+                 {"[[\"w\",[46341,46341]]]", "w has a side of 46341; a side", 0},
+                 {"[[\"__metadata__\",[1]]]", "cannot be named __metadata__", 1},
                  {"[[\"w\",[1]],[\"w\",[1]]]", "two tensors w", 2},
                  {"[[3,[1]]]", "tensor 0 has no name", 1},
                  {"[]", "it has 0 tensors", 0}};
@@ -227,6 +232,100 @@ static void the_last_words_of_a_trainer_are_heard_when_the_next_turn_finds_it_go
     release(&process);
 }
 
+// A keeper says on the leash how the program has ended.
+static void an_end_without_an_answer_is_told_with_its_cause(void **state) {
+    (void)state;
+    static const struct {
+        const char *report, *sentence;
+    } ends[] = {
+        {"exit 3", "exit code 3 and without an answer"},
+        {"exit 0", "without an answer; a program of a run gives answers to its end, as sounder.serve(...) does"},
+        {"signal 11", "signal 11 (Segmentation fault)"},
+        {"fork 11", "there is no process for it: Resource temporarily unavailable; the system's limits"}};
+    const TrainerWait wait = {0};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        int leashes[2];
+        json_t *told;
+        Error err = {.message = ""};
+        TrainerProcess process = answered("");
+        close(process.leash);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, leashes), 0);
+        process.leash = leashes[0];
+        assert_int_equal(send(leashes[1], ends[i].report, strlen(ends[i].report), 0), strlen(ends[i].report));
+        shutdown(process.socket, SHUT_RD);
+        assert_int_equal(trainer_process_receive(&told, &process, &wait, &err), STATUS_UNAVAILABLE);
+        if (!strstr(err.message, ends[i].sentence))
+            fail_msg("%s: \"%s\" does not say \"%s\"", ends[i].report, err.message, ends[i].sentence);
+        close(leashes[1]);
+        release(&process);
+    }
+}
+
+// As a program may do that has the descriptor: the run, which has mapped the desk, would end by SIGBUS.
+static void a_desk_cannot_be_cut(void **state) {
+    (void)state;
+    uint8_t *memory, *again;
+    int fd = -1;
+    Error err;
+    check_ok(desk_map(&memory, &fd, 4096, &err));
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(ftruncate(fd, 1 << 20), -1);
+    check_ok(desk_map(&again, &fd, 4096, &err)); // of a program that is started again
+    memory[4095] = 7;
+    assert_int_equal(again[4095], 7);
+    munmap(memory, 4096);
+    munmap(again, 4096);
+    close(fd);
+}
+
+// The parent and its trainer were stopped for an hour by Ctrl-Z; then the trainer is silent for longer than it may be.
+static void time_in_which_the_run_was_stopped_is_no_silence(void **state) {
+    (void)state;
+    enum { SECOND = 1000000000 };
+    const uint64_t now = clock_nanoseconds();
+    TrainerProcess process = {.heard_nanoseconds = now - UINT64_C(3602) * SECOND,
+                              .looked_nanoseconds = now - UINT64_C(3601) * SECOND};
+    Error err;
+    check_ok(trainer_process_check_silence(&process, 30, &err));
+    check_ok(trainer_process_check_silence(&process, 30, &err));
+    process.heard_nanoseconds = clock_nanoseconds() - UINT64_C(31) * SECOND;
+    assert_int_equal(trainer_process_check_silence(&process, 30, &err), STATUS_UNAVAILABLE);
+}
+
+static void a_later_start_may_take_ten_times_as_long_as_the_first(void **state) {
+    (void)state;
+    TrainerPlan plan = {.hang_seconds = 60};
+    TrainerProcess process = {.heard_nanoseconds = clock_nanoseconds() - UINT64_C(80) * 1000000000};
+    Error err;
+    assert_true(trainer_start_limit(&plan, 9) == 90 && trainer_start_limit(&plan, 0.2) == 60);
+    check_ok(trainer_process_check_start(&process, 90, &err));
+    check_ok(trainer_process_check_start(&process, 0, &err));
+    assert_int_equal(trainer_process_check_start(&process, 60, &err), STATUS_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "it has started for 60 s, and its first start took at most a tenth of that"));
+    plan.hang_seconds = 0;
+    assert_true(trainer_start_limit(&plan, 9) == 0);
+}
+
+// Outside of single quotes they would mean this process.
+static void parameters_of_a_shell_are_refused_where_no_shell_has_them(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"sh -c \"kill -9 $$\"", "a $?", "a ${!}", "a $1", "a \"'$$'\""};
+    static const char *const right[] = {"sh -c 'kill -9 $$'", "a \\$$", "a $HOME ${HOME}", "a 5$", "a '\"' '$?'"};
+    TrainerPlan plan = {.option = "--trainer"};
+    wordexp_t words;
+    Error err;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(plan.command, sizeof plan.command, "%s", wrong[i]);
+        assert_int_equal(trainer_command_words(&words, &plan, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.message, " is a shell's, and the run starts the command without one"));
+    }
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        snprintf(plan.command, sizeof plan.command, "%s", right[i]);
+        check_ok(trainer_command_words(&words, &plan, &err));
+        wordfree(&words);
+    }
+}
+
 static void a_fork_without_descriptors_leaves_nothing(void **state) {
     (void)state;
     struct rlimit before, few;
@@ -268,6 +367,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(flags_may_be_numbers_or_true_and_a_state_is_a_number),
         cmocka_unit_test(a_batch_beyond_the_desk_is_not_written_and_fails_the_turn),
         cmocka_unit_test(the_last_words_of_a_trainer_are_heard_when_the_next_turn_finds_it_gone),
+        cmocka_unit_test(an_end_without_an_answer_is_told_with_its_cause),
+        cmocka_unit_test(a_desk_cannot_be_cut),
+        cmocka_unit_test(time_in_which_the_run_was_stopped_is_no_silence),
+        cmocka_unit_test(a_later_start_may_take_ten_times_as_long_as_the_first),
+        cmocka_unit_test(parameters_of_a_shell_are_refused_where_no_shell_has_them),
         cmocka_unit_test(a_fork_without_descriptors_leaves_nothing),
         cmocka_unit_test(a_folder_that_is_gone_is_an_error),
     };

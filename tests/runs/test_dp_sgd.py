@@ -117,7 +117,7 @@ class DpSgd(RunCase):
                 _, err = self.train(*UNEVEN, *PRIVATE, *options, "--out", "refused", code=64)
                 self.assertIn(sentence, err)
                 self.assertEqual(err.count("\n"), 1, err)
-        for text, sentence in (("clip=1", "--dp-sgd DP-SGD: needs its noise; write clip=X noise=X [delta=1e-05]"), ("strong", "strong: no such form of DP-SGD"),
+        for text, sentence in (("clip=1", "--dp-sgd DP-SGD: needs its noise; write clip=X noise=X [delta=1e-05]"), ("clip=0 noise=1", "--dp-sgd clip=0: needs a number from 1e-09"), ("strong", "strong: no such form of DP-SGD"),
                                ("clip=0 noise=1", "clip=0: needs a number from 1e-09 to 1000000")):
             self.assertIn(sentence, self.train(*UNEVEN, "--dp-sgd", text, code=64)[1])
 

@@ -42,7 +42,10 @@ bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t b
     const uint64_t done = index == 0 ? 0 : (uint64_t)index * batches - begun;
     if (done >= walk->steps) return false;
     const uint32_t first = index == 0 ? begun : 0;
-    *stretch = (Stretch){.round = (uint32_t)(walk->start / batches) + index + 1,
+    // The key of a buffered visit counts as a round: times its steps it may have more than 32 bits.
+    const uint64_t pass = walk->start / batches + index + 1;
+    *stretch = (Stretch){.round = (uint32_t)pass,
+                         .epoch = (uint32_t)(pass >> 32),
                          .first = first,
                          .count = (uint32_t)smaller(walk->steps - done, batches - first),
                          .step = first};

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,18 @@
 #include "fedavg/rules/world/client_list.h"
 
 enum { ORDER_SEED = 1, MOST_EXACT = 13 };
+
+// The remedy is one that fits: each permutation has up to n - 2 coalitions beside the n + 2 that all have in common.
+static Status refuse_count(const Coalitions *plan, Error *err) {
+    const size_t players = plan->player_count;
+    const size_t room = SWEEP_MOST_RUNS > players + 2 ? SWEEP_MOST_RUNS - players - 2 : 0, most = room / (players - 2);
+    char lower[64] = "";
+    if (most > 0) snprintf(lower, sizeof lower, "--samples %zu, or ", most);
+    return fail(err, STATUS_USAGE,
+                "--samples %zu: more than %d coalitions would have to be trained; give %s--samples 0, which leaves out "
+                "one client at a time",
+                plan->samples, SWEEP_MOST_RUNS, lower);
+}
 
 // Finds the coalition, or appends it. Coalitions are few beside the cost of training one, so that a linear search is
 // enough.
@@ -27,9 +40,7 @@ static Status find(uint32_t *place, Coalitions *plan, const uint8_t *absent, uin
             *place = (uint32_t)i;
             return STATUS_OK;
         }
-    if (plan->count > SWEEP_MOST_RUNS)
-        return fail(err, STATUS_USAGE, "more than %d coalitions would have to be trained; lower --samples (now %zu)",
-                    SWEEP_MOST_RUNS, plan->samples);
+    if (plan->count > SWEEP_MOST_RUNS) return refuse_count(plan, err);
     Coalition *all = realloc(plan->all, (plan->count + 1) * sizeof *all);
     if (all) plan->all = all;
     char *without = all ? strdup(text) : NULL;

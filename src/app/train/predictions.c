@@ -83,7 +83,8 @@ static void write_labels(FILE *file, const Predictions *predictions) {
     for (int k = 0; k < labels; k++)
         fprintf(file, ",label_%d,prediction_%d,probability_%d", k, k, k);
     putc('\n', file);
-    for (uint32_t i = 0, at = 0; i < data->test.count; i++) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < data->test.count; i++) {
         fprintf(file, "%u", i);
         for (int k = 0; k < labels; k++, at++, logit++)
             fprintf(file, ",%d,%d,%.9g", dataset_number((const uint8_t *)data->test.labels, at) > 0.5f, *logit > 0,

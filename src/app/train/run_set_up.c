@@ -341,6 +341,7 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     if (net) TRY(run_plan_trainer(&config->trainer, options, err));
     config->trainer.whole_test = net && net->whole_test;
     config->trainer.state_floats = net ? net->state_floats : 0;
+    config->trainer.start_seconds = net ? trainer_start_limit(&config->trainer, net->start_seconds) : 0;
     run_plan_aggregator(config, options);
     const uint32_t validation = memory->partition.validation_count, tested = data->test.count;
     plan->job_capacity = rounds_job_capacity(config, clients_per_round, validation > tested ? validation : tested);
