@@ -244,6 +244,55 @@ static void the_echo_reads_back_to_the_same_values(void **state) {
     }
 }
 
+static char *written(const Options *options) {
+    char *text = NULL;
+    size_t length = 0;
+    Error err;
+    FILE *file = open_memstream(&text, &length);
+    check_ok(options_write_yaml(options, file, &err));
+    fclose(file);
+    return text;
+}
+
+// Writes what a process that resumes the run of `saved` writes; rounds: its --rounds, 0: not given.
+static char *resumed(Options *saved, int rounds) {
+    Options options;
+    Error err;
+    char text[16];
+    snprintf(text, sizeof text, "%d", rounds);
+    options_defaults(&options);
+    check_ok(option_set(&options, option_find("resume"), "run", "--", &err));
+    if (rounds > 0) check_ok(option_set(&options, option_find("rounds"), text, "--", &err));
+    check_ok(options_resume(&options, saved, &err));
+    check_ok(options_resolve(&options, &err));
+    write_and_read_back(saved, &options);
+    return written(&options);
+}
+
+// Otherwise tables would tell runs that were interrupted, or begun with fewer rounds, from those that were not.
+static void a_run_that_is_resumed_has_the_options_of_one_that_is_not(void **state) {
+    (void)state;
+    for (uint32_t trial = 0; trial < 400; trial++) {
+        Options options, saved;
+        Error err;
+        randomise(&options, trial);
+        make_consistent(&options);
+        if (trial % 2) leave_out(&options, "privacy-rounds");
+        check_ok(options_resolve(&options, &err));
+        write_and_read_back(&saved, &options);
+        char *const once = written(&options), *const again = resumed(&saved, 0),
+                    *const shorter = resumed(&saved, options.rounds / 2 + 1),
+                    *const whole = resumed(&saved, options.rounds);
+        assert_string_equal(once, again);
+        assert_true(options.rounds < 3 || strcmp(once, shorter) != 0);
+        assert_string_equal(once, whole);
+        free(once);
+        free(again);
+        free(shorter);
+        free(whole);
+    }
+}
+
 // Else a configuration would freeze what nobody asked for: two clients of ten in each round.
 static void what_followed_from_other_options_is_a_comment_and_follows_again(void **state) {
     (void)state;
@@ -356,6 +405,7 @@ static void the_echo_reports_a_full_disk(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_echo_reads_back_to_the_same_values),
+        cmocka_unit_test(a_run_that_is_resumed_has_the_options_of_one_that_is_not),
         cmocka_unit_test(what_followed_from_other_options_is_a_comment_and_follows_again),
         cmocka_unit_test(what_followed_from_the_machine_is_a_value),
         cmocka_unit_test(unresolved_options_and_odd_texts_survive_the_echo),

@@ -2,7 +2,7 @@
 
 Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
-import fcntl, os, re, resource, shlex, shutil, signal, statistics, subprocess, sys, unittest
+import fcntl, json, os, re, resource, shlex, shutil, signal, statistics, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, alive, children_of, end_with_the_test, state_of, wait_until
 
@@ -141,6 +141,7 @@ class Sweep(RunCase):
                          "to round 3: 2 of 5, a run for each seed", "to round 9: 1 of 5, a run for each seed"])
         self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
         self.assertIn("\n8 runs were left behind after fewer rounds\n", out)
+        self.assertIn("\nmean ± standard deviation over: seed, rounds\n", out)  # all have one cosine
         done = {run: len(self.rounds(f"s/{run}")) for run in os.listdir(self.path("s"))}
         self.assertEqual(sorted(done.values()), [1] * 6 + [3] * 2 + [9] * 2)
         self.assertEqual((done["lr=0.05,seed=1"], done["lr=0.05,seed=2"]), (9, 9))
@@ -257,6 +258,26 @@ class Sweep(RunCase):
         self.assertNotEqual(*[self.metrics(f"s/seed={seed},lr=0.1")[0]["data_xxh3"] for seed in (1, 2)])
 
     # What is there already -------------------------------------------------------------------------------------------
+
+    def test_a_sweep_that_was_interrupted_has_the_tables_of_one_that_was_not(self):
+        """The end of a cosine and the rounds of a budget follow from --rounds, and are not written out by a process that resumes."""
+        arguments = [*LEARNED, "--rounds", "3", "--lr-schedule", "cosine", "--algorithm", "dp-fedavg epsilon=8", "--lr", "0.01,0.05", "--seed", "1..3", "--out", "s"]
+        self.sweep(*arguments)
+
+        def told():
+            runs = json.loads(self.call("runs", "s", "--format", "json")[0])
+            return [{key: value for key, value in run.items() if "second" not in key} for run in runs], self.call("runs", "s", "--against", "0.05")[0]
+        before = told()
+        self.assertRegex(before[1], r"(?m)^ *0\.01 +3 ")
+        for run in ("s/lr=0.01,seed=1", "s/lr=0.05,seed=2"):
+            with open(self.path(run, "metrics.jsonl")) as file:
+                lines = file.readlines()
+            with open(self.path(run, "metrics.jsonl"), "w") as file:
+                file.writelines(lines[:-1])
+            os.remove(self.path(run, "checkpoints/round-000003.safetensors"))
+            os.remove(self.path(run, "model.safetensors"))
+        self.assertEqual(self.sweep(*arguments).count("(done before)"), 4)
+        self.assertEqual(told(), before)
 
     def test_what_is_done_is_not_done_again_and_more_rounds_go_on(self):
         arguments = [*SMALL, "--lr", "0.1,0.2", "--out", "s"]

@@ -122,6 +122,7 @@ Status past_run_begin(PastRun *run, const char *path, Error *err) {
     options_defaults(&run->options);
     const Status status = run->path && run->values ? options_read_run(&run->options, path, err)
                                                    : fail(err, STATUS_OS, "no memory for the run %.200s", path);
+    options_unpin_rounds(&run->options); // a process of a former version may have written them out
     if (status != STATUS_OK) past_run_free(run);
     return status;
 }
@@ -152,13 +153,32 @@ void past_run_option(char *text, const PastRun *run, const Option *option) {
     if (!empty && option_applies(&run->options, option)) option_format(text, &run->options, option);
 }
 
-bool past_runs_differ(const PastRun *runs, size_t count, const Option *option) {
-    char first[OPTION_VALUE_BYTES], other[OPTION_VALUE_BYTES];
-    if (count > 0) past_run_option(first, &runs[0], option);
-    for (size_t i = 1; i < count; i++) {
-        past_run_option(other, &runs[i], option);
-        if (strcmp(first, other) != 0) return true;
+static bool have_same(const PastRun *a, const PastRun *b, const Option *option) {
+    char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
+    past_run_option(left, a, option);
+    past_run_option(right, b, option);
+    return strcmp(left, right) == 0;
+}
+
+// A run that --search halving ended early has a cosine to the last round of all: the whole run's follows from its own.
+static bool have_same_plan(const PastRun *a, const PastRun *b, const Option *option) {
+    PastRun *const plans = calloc(2, sizeof *plans);
+    if (!plans || a->options.rounds == b->options.rounds) {
+        free(plans);
+        return false;
     }
+    plans[0].options = a->options;
+    plans[1].options = b->options;
+    for (int i = 0; i < 2; i++)
+        options_pin_rounds(&plans[i].options, plans[i].options.rounds);
+    const bool same = have_same(&plans[0], &plans[1], option);
+    free(plans);
+    return same;
+}
+
+bool past_runs_differ(const PastRun *runs, size_t count, const Option *option) {
+    for (size_t i = 1; i < count; i++)
+        if (!have_same(&runs[0], &runs[i], option) && !have_same_plan(&runs[0], &runs[i], option)) return true;
     return false;
 }
 

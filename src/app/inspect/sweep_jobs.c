@@ -82,15 +82,15 @@ static bool is_goal(const Option *option) {
     return is_stop(option) || strcmp(option->name, "target") == 0 || strcmp(option->name, "patience-by") == 0;
 }
 
-// Returns the first option in which the run in the folder differs from this one; NULL if none does. A run that ended
-// before its first line recorded no counts that follow from its other options: they are derived here, as for the job.
+// Returns the first option in which the run in the folder differs from this one; NULL if none does. No
+// config.yaml has the values that follow from other options: they are derived here, as for the job.
 static const Option *find_difference(const PastRun *past, const Options *options) {
     PastRun there = *past, wanted = {.options = *options};
     Error ignored; // a config.yaml that cannot be resolved differs in some option
     there.options.cores = options->cores;
-    if (!past->start) (void)options_resolve(&there.options, &ignored);
-    options_pin_cosine(&there.options, there.options.rounds);
-    options_pin_cosine(&wanted.options, wanted.options.rounds);
+    (void)options_resolve(&there.options, &ignored);
+    options_pin_rounds(&there.options, there.options.rounds);
+    options_pin_rounds(&wanted.options, wanted.options.rounds);
     // The record of a run on files has their full path.
     if (there.options.data[0] == '/') settings_full(wanted.options.data, sizeof wanted.options.data, options->data);
     for (int i = 0; i < option_count; i++) {
@@ -135,21 +135,23 @@ static Status make_resuming(Job *job, int rounds_wanted, Error *err) {
     return set_argument(job, "rounds", rounds, err);
 }
 
-// Options whose defaults depend on --rounds are written out before --rounds becomes smaller.
+// Options whose values follow from --rounds are written out before --rounds becomes smaller.
 static Status begin_short(Job *job, int rounds, Error *err) {
-    Options *options = malloc(sizeof *options);
-    char all[32], some[32];
+    Options *const options = calloc(2, sizeof *options), *const pinned = options + 1;
+    char value[OPTION_VALUE_BYTES];
     if (!options) return fail(err, STATUS_OS, "no memory for the options of a run");
     Status status = resolve_arguments(options, job, err);
-    snprintf(all, sizeof all, "%d", job->rounds);
-    snprintf(some, sizeof some, "%d", rounds);
-    const Option *budget = option_find("privacy-rounds");
-    if (status == STATUS_OK && option_applies(options, budget) && !options_given(options, budget->name))
-        status = set_argument(job, budget->name, all, err);
-    if (status == STATUS_OK && options_pin_cosine(options, job->rounds))
-        status = set_argument(job, "lr-schedule", options->lr_schedule, err);
+    *pinned = *options;
+    if (status == STATUS_OK) options_pin_rounds(pinned, job->rounds);
+    for (int i = 0; i < option_count && status == STATUS_OK; i++) {
+        const Option *option = &option_table[i];
+        if (option_equal(pinned, options, option) && pinned->given[i] == options->given[i]) continue;
+        option_format(value, pinned, option);
+        status = set_argument(job, option->name, value, err);
+    }
     free(options);
-    return status == STATUS_OK ? set_argument(job, "rounds", some, err) : status;
+    snprintf(value, sizeof value, "%d", rounds);
+    return status == STATUS_OK ? set_argument(job, "rounds", value, err) : status;
 }
 
 // Returns what is left to do of a run that has begun. Its target or its patience may have ended it before its last

@@ -227,8 +227,13 @@ void options_resolve_on_gpu(Options *options, bool side_by_side);
 // another option was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
 
-// If --lr-schedule is a cosine without an end, sets its end to `rounds`. False: it is no cosine, or has an end.
-bool options_pin_cosine(Options *options, int rounds);
+// Writes out values that are not given and follow from --rounds, as those of `rounds`: the end of a cosine, and
+// --privacy-rounds where that applies. A run whose --rounds change keeps them.
+void options_pin_rounds(Options *options, int rounds);
+
+// Removes these values again where they equal --rounds. Runs of one plan then have equal options, whether or not a
+// process was resumed or began with fewer rounds (--search halving).
+void options_unpin_rounds(Options *options);
 
 // Writes the partition with the number from --alpha, "dirichlet alpha=0.5", to the caller's text (OPTION_TEXT_BYTES),
 // and returns it.

@@ -312,6 +312,7 @@ Status options_resolve(Options *options, Error *err) {
     options_keep_state(options);
     TRY(options_check_goals(options, err));
     TRY(resolve_schedule(options, err));
+    options_unpin_rounds(options);
     const EngineFacts *facts = options_algorithm(options).engine;
     TRY(facts->client_is_worker      ? resolve_clients_that_are_workers(options, err)
         : facts->worker_needs_client ? resolve_workers_that_need_clients(options, err)
@@ -336,13 +337,27 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
         options->clients = options->population = options->arriving = options->clients_per_round = options->workers;
 }
 
-bool options_pin_cosine(Options *options, int rounds) {
+void options_pin_rounds(Options *options, int rounds) {
     LrSchedule *schedule = &options->training.schedule;
     const size_t length = strlen(options->lr_schedule);
-    if (schedule->kind != LR_COSINE || strstr(options->lr_schedule, "rounds=")) return false;
-    snprintf(options->lr_schedule + length, OPTION_TEXT_BYTES - length, " rounds=%d", rounds);
-    schedule->rounds = (uint32_t)rounds;
-    return true;
+    const Option *budget = option_find("privacy-rounds");
+    if (schedule->kind == LR_COSINE && !strstr(options->lr_schedule, "rounds=")) {
+        snprintf(options->lr_schedule + length, OPTION_TEXT_BYTES - length, " rounds=%d", rounds);
+        schedule->rounds = (uint32_t)rounds;
+    }
+    if (!option_applies(options, budget) || given(options, budget->name)) return;
+    options->privacy_rounds = rounds;
+    options->given[option_index(budget)] = true;
+}
+
+void options_unpin_rounds(Options *options) {
+    char end[32];
+    const Option *budget = option_find("privacy-rounds");
+    snprintf(end, sizeof end, " rounds=%d", options->rounds);
+    char *place = options->training.schedule.kind == LR_COSINE ? strstr(options->lr_schedule, end) : NULL;
+    char *rest = place ? place + strlen(end) : NULL;
+    if (rest && (*rest == '\0' || *rest == ' ')) memmove(place, rest, strlen(rest) + 1);
+    if (options->privacy_rounds == options->rounds) options->given[option_index(budget)] = false;
 }
 
 Status options_resume(Options *options, const Options *saved, Error *err) {
@@ -365,14 +380,7 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         options->given[i] = saved->given[i];
         options->lines[i] = 0;
     }
-    // The end of a cosine followed from the rounds of that time.
-    options_pin_cosine(options, saved->rounds);
-    // So did the noise of an epsilon.
-    const Option *budget = option_find("privacy-rounds");
-    if (option_applies(options, budget) && !saved->given[option_index(budget)]) {
-        options->privacy_rounds = saved->rounds;
-        options->given[option_index(budget)] = true;
-    }
+    options_pin_rounds(options, saved->rounds);
     // Drops options of the saved device that the new device ignores: the user did not give them now.
     for (int i = 0; i < option_count; i++)
         if (!option_applies(options, &option_table[i]) && option_equal(options, saved, &option_table[i]))
