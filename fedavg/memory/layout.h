@@ -208,7 +208,7 @@ typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } Ph
 typedef struct PhaseOrder {
     uint32_t kind;                  // PhaseKind
     uint32_t round;                 // 1, 2, ...
-    float lr;                       // the round's, set when its cohort is drawn
+    float lr;                       // the round's, set when its cohort is drawn and before each test
     uint32_t members;               // ssgd: workers that take part
     uint32_t most_steps;            // ssgd: of an epoch, in a rehearsal; 0: all
     uint32_t position[MAX_WORKERS]; // ssgd: a rank's index among them, 0 to members - 1

@@ -10,6 +10,13 @@
 #include "fedavg/rules/world/sampler.h"
 #include "nn/label_rows.h"
 
+// Sets the rate of the round: a resumed run tests a model whose round another process drew. Fine-tuning trains with
+// that rate, and trainers are told it.
+static Status run_evaluation(Rounds *rounds, uint32_t round, Error *err) {
+    TRY(engine_lr(&rounds->memory->control->order.lr, rounds->memory, rounds->nodes, round, err));
+    return phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err);
+}
+
 // Finds the losses (count) of the global model on what each of the clients (count) trains on, or on one batch of it.
 // The parent waits for this phase before it draws or weighs: all nodes need all losses. Jobs are merged by place, so
 // that losses[place] belongs to clients[place] on every node.
@@ -28,7 +35,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
         job->count = samples < size ? samples : size;
         job->first = sampler_batch(config->seed, round, job->client, samples, size);
     }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    TRY(run_evaluation(rounds, round, err));
     TRY(node_jobs_merge(rounds->memory, rounds->nodes, err));
     for (uint32_t place = 0; place < count; place++)
         losses[place] = run_objective(config) * queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
@@ -94,7 +101,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
         job->count = left < size ? left : size;
         job->task = task;
     }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    TRY(run_evaluation(rounds, round, err));
     TRY(node_jobs_merge(memory, rounds->nodes, err));
     static_assert(sizeof(Answer) == sizeof(int64_t), "answers are summed as integers");
     if (joins) TRY(nodes_sum(rounds->nodes, (int64_t *)(void *)memory->answers, answers, err));
@@ -226,7 +233,7 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
                                                   : 0;
         job->state_from = client_state_rows_of(&rounds->client_states, client);
     }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    TRY(run_evaluation(rounds, round, err));
     trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);
     return node_jobs_merge(rounds->memory, rounds->nodes, err);
 }

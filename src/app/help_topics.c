@@ -122,6 +122,7 @@ static const HelpEntry metric_fields[] = {
      "after --finetune-epochs of training on them"},
     {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
     {"  trainer_restarts", "trainers that were started again (with --trainer), on this node"},
+    {"  seconds_total, measured_joules_total", "so far, as `seconds` and `measured_joules` of the summary count them"},
     {"  clients_drawn, clients_trained", "size of the cohort; clients of it whose updates are in the mean"},
     {"  clients_dropped_out, clients_straggling, clients_late",
      "clients that sent no update, did not finish all epochs, were too late"},
@@ -170,8 +171,12 @@ static const HelpEntry metric_fields[] = {
     {"  peak_memory_bytes",
      "of the parent; with --trainer also the private memory of the largest trainer when all rounds were done, which is "
      "what one more would cost; absent if trainers do not tell their pid (help trainer)"},
-    {"  measured_joules", "of this machine's processors and memory from the start of this process's workers to the "
-                          "end, other programs included (--measure-energy)"},
+    {"  seconds",
+     "from the program's start to the final model; for a resumed run the sum over its programs, each up to "
+     "the checkpoint from which the next one continued; null if the record lacks one of them"},
+    {"  measured_joules",
+     "summed like `seconds`: of this machine's processors and memory from the start of the "
+     "workers on, other programs included (--measure-energy); absent if a program did not measure"},
     {"  trainer_start", "whether trainers were forks of one program then (fork), or each a start of its own"},
 };
 

@@ -30,6 +30,10 @@ bool train_is_finished(const Run *run) {
     return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
+bool train_has_ended(const Run *run) {
+    return train_is_finished(run) && run->tested_round == run->rounds_done;
+}
+
 static Status load_best(Run *run, float *weights, bool *found, Error *err) {
     *found = false;
     if (!train_is_first(run)) return STATUS_OK;
@@ -126,9 +130,9 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
     if (run->memory.world_files.powers)
         progress_say(&run->progress, "simulated energy: %.4g J of training, %.4g J of links\n", totals->training_joules,
                      totals->link_joules);
-    if (run->meter.count > 0)
+    if (!isnan(run->summary.measured_joules))
         progress_say(&run->progress, "measured energy: %.4g J of this machine, other programs included\n",
-                     run->meter.joules);
+                     run->summary.measured_joules);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
@@ -165,17 +169,16 @@ Status train_write_model(Run *run, Error *err) {
     if (state_models(config) > 1) TRY(write_clusters(run, &folder, err));
     TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, file, 2);
-    energy_meter_read(&run->meter);
     RunSummary *summary = &run->summary;
     summary->rounds = run->rounds_done;
-    summary->seconds = clock_seconds_since(run->start_nanoseconds);
+    summary->seconds = train_seconds(run);
     summary->last = &run->tested;
     summary->final = &run->final;
     summary->best_final = &run->best_final;
     summary->options = &run->options;
     summary->figure = &run->figure;
     summary->model_sha256 = sha256;
-    summary->measured_joules = run->meter.count > 0 ? run->meter.joules : NAN;
+    summary->measured_joules = train_joules(run);
     summary->device = run_device_name(&run->device);
     TRY(report_summary(&run->metrics, &run->memory, summary, err));
     print_ending(run, sha256, summary->seconds);
@@ -185,12 +188,13 @@ Status train_write_model(Run *run, Error *err) {
 void train_note_signal(const Run *run, bool at_once, int *exit_code) {
     int signal = at_once ? run->rounds.phases.supervisor.last_signal : run->stop_signal;
     *exit_code = 128 + signal;
+    const bool has_result = !at_once && train_has_ended(run);
     char done[48] = "at once", word[SHELL_WORD_BYTES];
     if (!train_is_first(run)) return;
     if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
-    if (!train_is_finished(run) && train_is_in_real_time(run))
+    if (!has_result && train_is_in_real_time(run))
         log_warning("stopped by signal %d %s; on the real clock a run cannot go on", signal, done);
-    else if (train_is_finished(run) || run->rounds_done == 0)
+    else if (has_result || run->rounds_done == 0)
         log_warning("stopped by signal %d %s, %s", signal, done,
                     run->rounds_done ? "the last" : "before the first round was done");
     else

@@ -1,13 +1,16 @@
 // Part of train_steps.h: one round of a run: its training, its tests, its checkpoint.
 #include "app/train_steps.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "app/train/run_goals.h"
 #include "base/clock.h"
 #include "base/text.h"
 
+// The record goes to the disk first: after a power loss it has all rounds of the checkpoint.
 Status train_write_checkpoint(Run *run, Error *err) {
+    TRY(metrics_sync(&run->metrics, err));
     TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
     run->saved = run->rounds_done;
     client_state_rows_saved(&run->rounds.client_states, run->rounds_done);
@@ -25,6 +28,16 @@ static Status save_round(Run *run, Error *err) {
     TRY(train_write_checkpoint(run, err));
     trace_end(run->rounds.trace, TRACE_CHECKPOINT, begin, run->rounds_done, run->rounds_done);
     return STATUS_OK;
+}
+
+double train_seconds(const Run *run) {
+    return run->kept.seconds + clock_seconds_since(run->start_nanoseconds);
+}
+
+double train_joules(Run *run) {
+    if (run->meter.count == 0) return NAN;
+    energy_meter_read(&run->meter);
+    return run->kept.joules + run->meter.joules;
 }
 
 static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, EvaluationTask task, Error *err) {
@@ -110,7 +123,7 @@ Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool ea
     for (size_t i = 0; i < (run->options.finetune_epochs > 0 ? 2 : 1); i++) {
         TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, true, err));
         TRY(client_tests_measure(kinds[i].tests, &run->memory, err));
-        if (train_is_first(run))
+        if (train_is_first(run) && run->kept.tested_round != round) // whose lines an earlier process wrote
             TRY(report_client_tests(&run->metrics, &run->memory, round, kinds[i].model, kinds[i].tests, each, err));
     }
     run->report.evaluate_seconds += clock_seconds_since(begin);
@@ -165,7 +178,7 @@ Status train_round(Run *run, Error *err) {
     const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
     TRY(train_check_data(run, report_client_evaluations(run, &test, round, clients, err), err));
     TRY(train_check_data(run, train_test_new_clients(run, &test, round, clients || is_last, err), err));
-    if (evaluate) run->tested = test;
+    if (evaluate) run->tested = test, run->tested_round = round;
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->summary.workers_lost += report->workers_lost;
@@ -175,7 +188,8 @@ Status train_round(Run *run, Error *err) {
     progress_end(&run->progress, report, &test, &run->figure);
     if (evaluate) say_goals(run, round, reaches_target);
     if (train_is_first(run))
-        TRY(report_round(&run->metrics, &run->memory, report, &test, &run->figure, run_device_name(&run->device), err));
+        TRY(report_round(&run->metrics, &run->memory, report, &test, &run->figure, run_device_name(&run->device),
+                         (RunCosts){train_seconds(run), train_joules(run)}, err));
     run->rounds_done = round;
     const bool ends = is_last || run->stop_signal;
     if (train_is_first(run) && (ends || is_due(options->checkpoint_every, round))) TRY(save_round(run, err));

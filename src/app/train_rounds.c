@@ -18,11 +18,15 @@ static void note_cold_start(Run *run) {
     if (first != UINT64_MAX) run->summary.cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
 }
 
-// Repeats the test of a round that an earlier process finished.
-static Status repeat_evaluation(Run *run, Error *err) {
+// Tests the last model if its round did not: an earlier process finished that round, or a signal ended the run on the
+// real clock between two tests.
+static Status test_last(Run *run, Error *err) {
+    if (!train_is_finished(run) || train_has_ended(run)) return STATUS_OK;
+    if (run->stop_signal && !train_is_in_real_time(run)) return STATUS_OK; // the next process tests it
     progress_begin(&run->progress, run->rounds_done, rounds_samples(&run->rounds, true));
     TRY(train_check_data(run, train_test_models(run, &run->tested, run->rounds_done, err), err));
     TRY(train_check_data(run, train_test_new_clients(run, &run->tested, run->rounds_done, true, err), err));
+    run->tested_round = run->rounds_done;
     run->progress.round = 0; // none runs
     return STATUS_OK;
 }
@@ -34,7 +38,6 @@ static Status run_rounds(Run *run, Error *err) {
     TRY(rounds_conclude(&run->rounds, &before, err));
     run->stop_signal = before.stop_signal;
     TRY(train_note_best(run, run->rounds_done, err));
-    if (train_is_finished(run) && !run->stop_signal) return repeat_evaluation(run, err);
     while (!train_is_finished(run) && !run->stop_signal) {
         TRY(train_round(run, err));
         if (run->summary.cold_start_seconds == 0) note_cold_start(run);
@@ -42,7 +45,7 @@ static Status run_rounds(Run *run, Error *err) {
     if (!run->has_trained && run->rounds_done > first && train_is_first(run))
         log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
                     run->rounds_done - first, first);
-    return STATUS_OK;
+    return test_last(run, err);
 }
 
 // Saves the last published round after a GPU failed: its model is in the shared memory, which the GPU cannot damage.
@@ -83,10 +86,13 @@ static Status begin_files(Run *run, Error *err) {
     if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
                                : metrics_create(&run->metrics, &folder, err));
+    Status status = run_record_kept(&run->kept, &run->folder, run->rounds_done, err);
+    run->summary.workers_lost = run->kept.workers_lost;
     run->record.rounds_done = run->rounds_done;
     run->record.figure = run->figure;
     run->record.tensors = run->memory.tensors.count;
-    Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
+    if (status == STATUS_OK)
+        status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
     if (status == STATUS_OK)
         status =
             run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);
@@ -124,7 +130,7 @@ static Status run_with_workers(Run *run, Error *err) {
         progress_say(&run->progress, "clock: real; nothing can resume the run, but --init begins another with the "
                                      "model of its last checkpoint\n");
     Status status = run_rounds(run, err);
-    if (status == STATUS_OK && train_is_finished(run)) status = train_test_at_end(run, err);
+    if (status == STATUS_OK && train_has_ended(run)) status = train_test_at_end(run, err);
     if (status == STATUS_OK) status = nodes_busy(&run->nodes, err);
     if (status == STATUS_OK) status = write_arrivals(run, err);
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
@@ -222,7 +228,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
     }
     Status status = train(run, exit_code, err);
     if (status == STATUS_OK && train_writes(run)) {
-        if (train_is_finished(run)) status = train_write_model(run, err);
+        if (train_has_ended(run)) status = train_write_model(run, err);
         close_metrics(run);
     }
     energy_meter_end(&run->meter);

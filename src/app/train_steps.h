@@ -23,12 +23,21 @@ Status train_note_best(Run *run, uint32_t round, Error *err);
 // The status of a step; but where the data set changed during the run, which may be the cause, the error says that.
 Status train_check_data(const Run *run, Status status, Error *err);
 
+// Seconds and measured joules of the run's processes so far, without what a kill has thrown away. NaN: unknown, since
+// the record does not tell those of an earlier process, or nothing is measured.
+double train_seconds(const Run *run);
+double train_joules(Run *run);
+
 Status train_write_checkpoint(Run *run, Error *err);
 
 bool train_is_in_real_time(const Run *run);
 
 // On the real clock no other process can continue the run, so a run that is told to stop is finished.
 bool train_is_finished(const Run *run);
+
+// Whether this process can write the result of the finished run: it has tested the last model. A signal may have come
+// before.
+bool train_has_ended(const Run *run);
 
 // Whether an earlier process wrote the result of this finished run. If that process was killed at the very end, its
 // model is missing, or is one of fewer rounds, and is written again.

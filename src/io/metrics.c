@@ -239,7 +239,9 @@ static Status open_to_append(Metrics *metrics, const Folder *folder, int flags, 
     flags |= O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC; // a FIFO would wait for a reader
     metrics->fd = openat(folder->fd, FILE_NAME, flags, 0666);
     if (metrics->fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be created", metrics->path);
-    const Status status = file_check_own(metrics->fd, metrics->path, err);
+    Status status = file_check_own(metrics->fd, metrics->path, err);
+    if (status == STATUS_OK && fsync(folder->fd) != 0)
+        status = fail_errno(err, STATUS_IO, "%s: its folder cannot be synced", metrics->path);
     if (status != STATUS_OK) metrics_close(metrics);
     return status;
 }
@@ -279,6 +281,11 @@ Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
     if (status == STATUS_OK && metrics->on_line) metrics->on_line(metrics->context, root);
     json_decref(root);
     return status;
+}
+
+Status metrics_sync(const Metrics *metrics, Error *err) {
+    if (fdatasync(metrics->fd) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_IO, "%s cannot be synced", metrics->path);
 }
 
 void metrics_close(Metrics *metrics) {

@@ -7,7 +7,8 @@
 //   metrics.on_line = look; metrics.context = &eyes;   // look is called with every line written from here on
 //
 // A new run creates the file and refuses an existing one. A resumed run reopens its file, which removes a torn last
-// line, every line of a round after `rounds_done`, and the summary.
+// line, every line of a round after `rounds_done`, and the summary. Call metrics_sync before each checkpoint, so that
+// the disk has the lines of all rounds of that.
 //
 // All readers skip lines that no run can have written, with one warning per file that names the first of them, and see
 // losses of former versions in today's unit (metrics_former.h).
@@ -64,6 +65,9 @@ void metrics_begin(JsonObject *line, const char *type);
 // Appends the object and a newline, and frees the object, also on failure. Fails with IO, the path and the reason, and
 // as json_text does.
 Status metrics_append(Metrics *metrics, JsonObject *line, Error *err);
+
+// Has the disk take all lines so far. Fails with IO and the path.
+Status metrics_sync(const Metrics *metrics, Error *err);
 void metrics_close(Metrics *metrics);
 
 #endif

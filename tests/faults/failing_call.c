@@ -107,6 +107,7 @@ WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t count, off_t from), (fd
 WRAP(ssize_t, read, (int fd, void *bytes, size_t count), (fd, bytes, count), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t count, off_t offset), (fd, bytes, count, offset), -1)
 WRAP(int, fsync, (int fd), (fd), -1)
+WRAP(int, fdatasync, (int fd), (fd), -1)
 WRAP(int, ftruncate, (int fd, off_t bytes), (fd, bytes), -1)
 WRAP(int, fstat, (int fd, struct stat *about), (fd, about), -1)
 WRAP(int, flock, (int fd, int operation), (fd, operation), -1)

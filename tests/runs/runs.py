@@ -196,6 +196,19 @@ def new_folder(prefix):
     return tempfile.TemporaryDirectory(prefix="tmp-" + prefix, dir="/dev/shm" if roomy else None)
 
 
+def is_clock(key):
+    """Whether two equal runs may differ in this key of a record: times and what follows from them, memory, the worker that had a job."""
+    timed = "second" in key and not key.startswith("simulated")
+    return timed or key in ("time", "rank", "peak_memory_bytes", "worker_private_bytes") or key.startswith("measured_joules")
+
+
+def figures(run):
+    """All that the record of the run in this folder says of its rounds and its end, without clocks."""
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    return [{key: value for key, value in line.items() if not is_clock(key)} for line in lines if line["type"] != "start"]
+
+
 class FolderCase(unittest.TestCase):
     """A folder of its own, and processes (started) that end with the test."""
 

@@ -322,7 +322,7 @@ static Status report_faults(Metrics *metrics, const RunMemory *memory, uint32_t 
 }
 
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
-                    const RunFigure *figure, const char *device, Error *err) {
+                    const RunFigure *figure, const char *device, RunCosts costs, Error *err) {
     const Control *control = memory->control;
     uint32_t restarts;
     TRY(report_faults(metrics, memory, &restarts, err));
@@ -336,6 +336,8 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_test(&line, test, figure);
     put_real(&line, "seconds", report->seconds);
     put_real(&line, "eval_seconds", test->tested ? report->evaluate_seconds : NAN);
+    put_real(&line, "seconds_total", costs.seconds);
+    if (!isnan(costs.joules)) put_real(&line, "measured_joules_total", costs.joules);
     put_fingerprints(&line, memory);
     put_whole(&line, "samples", (int64_t)report->samples);
     put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
@@ -371,6 +373,7 @@ static int64_t own_peak_bytes(void) {
 
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err) {
     JsonObject line, peak;
+    if (!summary->final->tested) return fail(err, STATUS_SOFTWARE, "a summary of a model that was not tested");
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->figure);

@@ -11,11 +11,11 @@
 
 typedef struct RunSummary {
     uint32_t rounds;
-    double seconds;            // of this process, from start to end
+    double seconds;            // of the run's processes, from start to end; NaN: unknown
     double cold_start_seconds; // from the process's start to the first sample of the first worker
-    uint32_t workers_lost;
-    const RoundTest *last;  // results of the last tests
-    const RoundTest *final; // results of the final model, and of the best one if it was tested, on the test set
+    uint32_t workers_lost;     // in the run's processes
+    const RoundTest *last;     // results of the last tests
+    const RoundTest *final;    // results of the final model, and of the best one if it was tested, on the test set
     const RoundTest *best_final;
     double *recalls; // owned (classes): accuracy of the final model on the test samples of each class; NULL: unknown
     const Options *options;
@@ -25,7 +25,7 @@ typedef struct RunSummary {
     uint64_t worker_bytes;    // worker_private_bytes while the workers lived; 0: unknown
     uint64_t trainer_bytes;   // trainer_private_bytes, then; 0: unknown
     bool forks;               // trainers were forks of one program
-    double measured_joules;   // of this machine during this process; NaN: not measured
+    double measured_joules;   // of this machine during the run's processes; NaN: not measured, or unknown
 } RunSummary;
 
 // Adds {"name": value, ...} of a trainer, if there are metrics; NULL: there are none.
@@ -39,9 +39,14 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
 Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
                            const ClientTests *tests, bool each, Error *err);
 
+// The costs of all processes of the run so far. NaN: unknown.
+typedef struct RunCosts {
+    double seconds, joules; // of wall time; measured
+} RunCosts;
+
 // test: results of the round's tests, nulls if there were none. figure: the run's. device: its name.
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
-                    const RunFigure *figure, const char *device, Error *err);
+                    const RunFigure *figure, const char *device, RunCosts costs, Error *err);
 
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);
 

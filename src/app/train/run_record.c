@@ -1,6 +1,7 @@
 #include "run_record.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,9 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     TRY(metrics_past(&told, &place, err));
     const json_t *start = told.start;
     past->rounds_told = told.round;
-    past->summed_up = (uint32_t)read_count(told.summary, "rounds");
+    // A process of an earlier version that was stopped before its test wrote a summary without one.
+    const bool is_tested = json_is_number(json_object_get(told.summary, "test_loss"));
+    past->summed_up = is_tested ? (uint32_t)read_count(told.summary, "rounds") : 0;
     read_text(past->model, sizeof past->model, told.summary, "model_sha256");
     read_text(past->device, sizeof past->device, start, "device");
     read_text(past->blas, sizeof past->blas, start, "blas");
@@ -120,6 +123,38 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     past->clients_per_round = read_count(start, "clients_per_round");
     past->checkpoint_every = read_count(start, "checkpoint_every");
     metrics_past_free(&told);
+    return STATUS_OK;
+}
+
+static double read_number(const json_t *line, const char *key) {
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static Status note_kept(void *context, json_t *line, Error *err) {
+    (void)err;
+    RunKept *kept = context;
+    const json_int_t round = json_integer_value(json_object_get(line, "round"));
+    if (round <= kept->last) return STATUS_OK; // no run wrote a round twice
+    kept->rounds++;
+    kept->last = (uint32_t)round;
+    kept->tested_round = json_is_number(json_object_get(line, "eval_seconds")) ? kept->last : 0;
+    kept->seconds = read_number(line, "seconds_total");
+    kept->joules = read_number(line, "measured_joules_total");
+    kept->workers_lost += (uint32_t)read_count(line, "workers_lost");
+    return STATUS_OK;
+}
+
+Status run_record_kept(RunKept *kept, const RunFolder *folder, uint32_t rounds_done, Error *err) {
+    static const char *const types[] = {"round", NULL};
+    const Folder place = run_folder_at(folder);
+    *kept = (RunKept){0};
+    TRY(metrics_visit(&place, types, note_kept, kept, err));
+    if (kept->last != rounds_done) kept->seconds = kept->joules = NAN;
+    if (kept->rounds < rounds_done)
+        log_warning("%s/metrics.jsonl has only %u of the %u rounds that the checkpoint has: its end was lost, as in a "
+                    "power failure; the model goes on from round %u, but tables and curves lack the others",
+                    folder->path, kept->rounds, rounds_done, rounds_done);
     return STATUS_OK;
 }
 

@@ -43,9 +43,17 @@ typedef struct RunRecord {
     int clients, clients_per_round;         // they may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: last round in metrics.jsonl
-    uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary
+    uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary, or one without a test
     char model[65];       // SHA-256 of model.safetensors in its summary
 } RunRecord;
+
+// Facts from metrics.jsonl about the rounds that a resumed run keeps.
+typedef struct RunKept {
+    uint32_t rounds, last;  // how many rounds, and the last of them; 0: none
+    uint32_t tested_round;  // the last round, if it was tested; otherwise 0
+    double seconds, joules; // RunCosts (run_metrics.h) after the last round; NaN: unknown
+    uint32_t workers_lost;  // in these rounds
+} RunKept;
 
 // Hash the samples, and their partition. Other bytes around them in memory may come from files and differ.
 uint64_t run_hash_data(const Dataset *data);
@@ -59,6 +67,9 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
 
 // Reads the last process that worked in the folder; zeroed if metrics.jsonl has none.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);
+
+// Reads the record of a run that continues after this many rounds. Warns if it lacks some of them.
+Status run_record_kept(RunKept *kept, const RunFolder *folder, uint32_t rounds_done, Error *err);
 
 // Whether the earlier process ended with a model of this many rounds, and the folder still holds that model.
 bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds);
