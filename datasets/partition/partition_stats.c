@@ -98,3 +98,34 @@ Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint3
     free(sizes);
     return STATUS_OK;
 }
+
+bool partition_has_few_classes(uint32_t *fewest, uint32_t *most, uint32_t *occurring, const Partition *partition,
+                               const uint16_t *labels, uint32_t classes) {
+    uint32_t *seen = calloc(2 * (size_t)classes, sizeof *seen), *counts = seen + classes; // seen: by client number + 1
+    uint64_t all = 0, found = 0;
+    uint32_t clients = 0;
+    *fewest = classes, *most = *occurring = 0;
+    for (uint32_t client = 0, count; client < partition->clients && seen; client++) {
+        const uint32_t *indices = partition_client(partition, client, &count);
+        uint32_t own = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const uint16_t label = labels[indices[i]];
+            own += seen[label] != client + 1;
+            seen[label] = client + 1;
+            counts[label]++;
+        }
+        if (count == 0) continue;
+        clients++;
+        all += count;
+        found += own;
+        *fewest = own < *fewest ? own : *fewest;
+        *most = own > *most ? own : *most;
+    }
+    double mixed = 0; // classes among as many samples as a client has, drawn from all
+    for (uint32_t c = 0; c < classes && clients > 0; c++) {
+        mixed += 1 - pow(1 - counts[c] / (double)all, (double)all / clients);
+        *occurring += counts[c] > 0;
+    }
+    free(seen);
+    return clients > 1 && (double)found / clients < 0.6 * mixed;
+}

@@ -12,6 +12,7 @@
 #ifndef SOUNDER_DATASETS_PARTITION_PARTITION_STATS_H
 #define SOUNDER_DATASETS_PARTITION_PARTITION_STATS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,14 +23,7 @@ typedef struct ClientMean {
     double mean, weighted, worst;
 } ClientMean;
 
-enum {
-    MEASURE_ENTROPY,
-    MEASURE_HELLINGER,
-    MEASURE_EMD,
-    MEASURE_JENSEN_SHANNON,
-    MEASURE_CLASSES,
-    PARTITION_MEASURES
-};
+enum { MEASURE_ENTROPY, MEASURE_HELLINGER, MEASURE_EMD, MEASURE_JENSEN_SHANNON, MEASURE_CLASSES, PARTITION_MEASURES };
 
 typedef struct PartitionStats {
     uint32_t samples;               // assigned to clients
@@ -47,5 +41,11 @@ void partition_count(uint32_t *counts, const Partition *partition, const uint16_
 // Fails with OS.
 Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint32_t clients, uint32_t classes,
                             Error *err);
+
+// Says whether clients have clearly fewer classes, on average, than clients of their size would have of mixed samples:
+// less than 0.6 times as many. Sets the fewest and the most classes of a client that has samples, and the classes that
+// occur. labels: of the training samples, each below classes. False also without the memory for it.
+bool partition_has_few_classes(uint32_t *fewest, uint32_t *most, uint32_t *occurring, const Partition *partition,
+                               const uint16_t *labels, uint32_t classes);
 
 #endif

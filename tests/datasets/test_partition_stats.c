@@ -122,12 +122,36 @@ static void a_saved_partition_reads_back_and_a_damaged_one_does_not(void **state
     assert_non_null(strstr(err.message, "is no regular file"));
 }
 
+static void clients_of_a_sorted_file_have_few_classes(void **state) {
+    enum { SAMPLES = 40, CLASSES = 4 };
+    (void)state;
+    for (int sorted = 0; sorted < 2; sorted++) {
+        uint16_t labels[SAMPLES];
+        uint32_t fewest, most, classes;
+        _Alignas(8) uint8_t block[4096];
+        Partition partition;
+        Error err;
+        PartitionSpec spec = {.clients = 5, .seed = 1};
+        for (int i = 0; i < SAMPLES; i++)
+            labels[i] = (uint16_t)(sorted ? i / (SAMPLES / CLASSES) : i % CLASSES);
+        check_ok(partition_parse(&spec.form, "contiguous", &err));
+        assert_in_range(partition_block_bytes(&spec, SAMPLES), 1, sizeof block);
+        check_ok(partition_build(block, &spec, labels, SAMPLES, CLASSES + 1, &err));
+        check_ok(partition_view(&partition, block, partition_block_bytes(&spec, SAMPLES), &err));
+        assert_int_equal(partition_has_few_classes(&fewest, &most, &classes, &partition, labels, CLASSES + 1), sorted);
+        assert_int_equal(fewest, sorted ? 1 : CLASSES);
+        assert_int_equal(most, sorted ? 2 : CLASSES);
+        assert_int_equal(classes, CLASSES); // the fifth class does not occur
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_of_one_class_each_are_as_far_apart_as_can_be),
         cmocka_unit_test(clients_that_are_alike_have_no_distance),
         cmocka_unit_test(sizes_weigh_and_empty_clients_count_in_the_sizes_alone),
         cmocka_unit_test(counts_are_of_the_samples_that_a_client_has),
+        cmocka_unit_test(clients_of_a_sorted_file_have_few_classes),
         cmocka_unit_test(a_saved_partition_reads_back_and_a_damaged_one_does_not),
     };
     return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);

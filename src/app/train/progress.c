@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "datasets/partition/partition_stats.h"
 #include "nn/layers/layer.h"
 
 enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
@@ -154,6 +155,22 @@ static void warn_of_tests(const Options *options, const Partition *partition) {
                     options->client_test);
 }
 
+// The preset partition takes samples in the order of their file, which many files have sorted by class.
+static void warn_of_order(const Heading *heading) {
+    const Dataset *data = heading->data;
+    uint32_t fewest, most, classes;
+    if (options_given(heading->options, "partition") || strcmp(heading->options->partition, "contiguous") != 0 ||
+        !heading->partition->offsets || dataset_has_targets(&data->items) ||
+        !partition_has_few_classes(&fewest, &most, &classes, heading->partition, data->train.labels,
+                                   (uint32_t)data->classes))
+        return;
+    char range[32] = "";
+    if (most > fewest) snprintf(range, sizeof range, " to %u", most);
+    log_warning("clients have %u%s of %u classes: the samples are sorted, and each client takes the next ones; "
+                "--partition iid mixes them, and --partition contiguous says that this is meant",
+                fewest, range, classes);
+}
+
 // A delta of 1/clients or more would allow a mechanism that publishes one whole client.
 static void say_privacy(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
@@ -219,6 +236,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
     if (progress->first) warn_of_tests(options, heading->partition);
     if (progress->first) warn_of_masks(options);
+    if (progress->first) warn_of_order(heading);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------
