@@ -22,10 +22,13 @@ typedef struct Values {
     GpuTensor gpu;            // (models strided; each)
     size_t each, stride;
     int models;
+    const uint32_t *counts;    // of the trial
+    bool computes_idle;        // cuBLAS multiplies idle models, too: their values are not looked at
+    Tensor began[MOST_MODELS]; // of idle models: what was uploaded; none: NaNs
 } Values;
 
 static inline Values values_of(const Trial *trial, size_t each, size_t gap) {
-    Values values = {.each = each, .stride = each + gap, .models = trial->models};
+    Values values = {.each = each, .stride = each + gap, .models = trial->models, .counts = trial->counts};
     for (int m = 0; m < values.models; m++)
         values.host[m] = tensor_new(each);
     values.gpu = gpu_new((size_t)values.models * values.stride * sizeof(float), 0);
@@ -36,10 +39,15 @@ static inline float *on_gpu(const Values *values) {
     return gpu_floats(values->gpu);
 }
 
-static inline void upload(const Values *values) {
-    for (int m = 0; m < values->models; m++)
+static inline void upload(Values *values) {
+    for (int m = 0; m < values->models; m++) {
         check_cuda(cudaMemcpy(on_gpu(values) + (size_t)m * values->stride, values->host[m].at,
                               values->each * sizeof(float), cudaMemcpyHostToDevice));
+        if (values->counts[m] > 0) continue;
+        if (values->began[m].at) tensor_free(values->began[m]);
+        values->began[m] = tensor_new(values->each);
+        memcpy(values->began[m].at, values->host[m].at, values->each * sizeof(float));
+    }
 }
 
 // Random numbers for all models.
@@ -68,6 +76,13 @@ static inline Values lanes(const Trial *trial, size_t features, uint32_t stream)
     return values;
 }
 
+// An idle model's tensors must be as they began: its blocks end at once.
+static inline void check_idle(const char *what, const Values *values, int m, const float *actual) {
+    for (size_t i = 0; i < values->each; i++)
+        if (values->began[m].at ? actual[i] != values->began[m].at[i] : !isnan(actual[i]))
+            fail_msg("%s: element %zu of model %d, which is idle, has become %g", what, i, m, (double)actual[i]);
+}
+
 // Compares the first `real[m]` of every `columns` (all of them if real is NULL); the others must be finite.
 static inline void compare(const char *what, const Values *values, const uint32_t *real, size_t columns,
                            double tolerance) {
@@ -76,6 +91,10 @@ static inline void compare(const char *what, const Values *values, const uint32_
     gpu_read(actual, values->gpu);
     for (int m = 0; m < values->models; m++) {
         float *of = actual + (size_t)m * values->stride;
+        if (values->counts[m] == 0) {
+            if (!values->computes_idle) check_idle(what, values, m, of);
+            continue;
+        }
         double *expected = doubles(values->host[m].at, values->each);
         for (size_t i = 0; i < values->each; i++)
             if (real && i % columns >= real[m] && isfinite(of[i]) != 0) expected[i] = (double)of[i];
@@ -88,8 +107,10 @@ static inline void compare(const char *what, const Values *values, const uint32_
 }
 
 static inline void drop(const Values *values) {
-    for (int m = 0; m < values->models; m++)
+    for (int m = 0; m < values->models; m++) {
         tensor_free(values->host[m]);
+        if (values->began[m].at) tensor_free(values->began[m]);
+    }
     gpu_free(values->gpu);
 }
 

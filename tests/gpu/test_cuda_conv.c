@@ -141,9 +141,21 @@ static void compute(ConvRun *run, const ConvCase *of) {
     gpu_read(run->gradient.at, run->gpu_gradient);
 }
 
+// The blocks of an idle model end at once, so that its tensors are as they began.
+static void check_idle(const ConvCase *of, const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(values[i])) fail_msg("%s: an idle model was computed", of->name);
+}
+
 static void check_model(ConvRun *run, const ConvCase *of, size_t m) {
     ConvFloats floats = run->floats;
     uint32_t count = of->counts[m];
+    if (count == 0) {
+        check_idle(of, run->out.at + m * floats.out, floats.out);
+        check_idle(of, run->in_gradient.at + m * floats.in, floats.in);
+        check_idle(of, run->gradient.at + m * floats.stride, floats.stride);
+        return;
+    }
     ConvExpected expected =
         conv_expected(&run->layer, run->in.at + m * floats.in, run->parameters.at + m * floats.stride,
                       run->out_gradient.at + m * floats.out, (int)count, of->samples);
@@ -155,8 +167,6 @@ static void check_model(ConvRun *run, const ConvCase *of, size_t m) {
     check_floats(of->name, "weight and bias gradient", gradient, expected.gradient.at, written);
     for (size_t i = written; i < floats.stride; i++)
         if (!isnan(gradient[i])) fail_msg("%s: written between two models' gradients", of->name);
-    for (size_t i = 0; i < written && count == 0; i++)
-        if (gradient[i] != 0) fail_msg("%s: an idle model has a gradient", of->name);
     tensor_free(expected.out);
     tensor_free(expected.in_gradient);
     tensor_free(expected.gradient);

@@ -131,7 +131,8 @@ static void check_gradient(const Try *with) {
             BatchResult result;
             task.noise.step += number;
             net_gradient(&on.cpu, expected.at, &result, gpu_initial(&on, m), &batch, &task.noise);
-            compare("gradient", &on, m, gradient, expected.at, 1e-5);
+            if (batch.count > 0)
+                compare("gradient", &on, m, gradient, expected.at, 1e-5); // an idle one's means nothing
             losses[m] += result.loss_sum;
         }
         free(gradient);
@@ -412,7 +413,7 @@ static void models_may_share_weights_that_do_not_change(void **state) {
         CudaTask task = gpu_task(m, counts[m]);
         Batch batch = gpu_batch(&on, &task, 0);
         net_gradient(&on.cpu, expected_gradient.at, &expected, gpu_initial(&on, 0), &batch, &task.noise);
-        compare("gradient", &on, m, gradient, expected_gradient.at, 1e-5);
+        if (batch.count > 0) compare("gradient", &on, m, gradient, expected_gradient.at, 1e-5);
         net_evaluate(&on.cpu, &expected, gpu_initial(&on, 0), &batch);
         compare_loss(results[m].loss_sum, expected.loss_sum);
         assert_int_equal(results[m].hits, expected.hits);

@@ -154,6 +154,7 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
     int n = trial->samples;
     Values in_gradient = values_of(trial, in->each, 0);
     Values gradient = values_of(trial, weights->each, PARAMETER_GAP);
+    in_gradient.computes_idle = gradient.computes_idle = blas;
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
     Tensor out = tensor_new(out_gradient->each), scratch = tensor_new(linear_scratch_floats(layer, n));
     for (int m = 0; m < trial->models; m++) {
@@ -273,6 +274,7 @@ static void check_linear(const Trial *trial) {
         int n = trial->samples;
         Values in = lanes(trial, shape_size(layer->in), 10), out_gradient = lanes(trial, shape_size(layer->out), 11);
         Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, out_gradient.each, 0);
+        out.computes_idle = used;
         Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
         cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
                             relu, layer, used, &trial->step);

@@ -5,7 +5,8 @@
 // model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin m * stride floats after
 // those of model 0; with stride 0 all models share them (then only M = 1 may write). The columns from count on keep the
 // promises of the CPU op: they enter as zeros, gradients are zero there, and all are finite if the weights are. A model
-// whose count is 0 is idle: its gradients become zero, and its weights, which must be finite, stay.
+// whose count is 0 is idle: its weights stay, and what its other tensors hold, gradients among them, means nothing. Its
+// blocks end at once, so that a launch costs what its working models cost.
 //
 // Pointers are device memory, 16-byte aligned except for parameters and pixels. No op synchronises or depends on the
 // host after its launch, so that a graph can capture all of them: numbers that change from step to step are read from
@@ -102,8 +103,7 @@ bool cuda_norm_backs_at_once(const Layer *layer, const CudaStep *step);
 // statistics: (M, C, 4): the mean and scale of the forward pass; backward_weight, which must come first, adds the means
 // that backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C):
 // the running ones, which move if the batch trains; NULL: they stay. gradient (M strided; weight, bias and zeros for
-// the running ones) is overwritten; NULL: only the means are computed. An idle model uses its running statistics. relu:
-// as of a norm.
+// the running ones) is overwritten; NULL: only the means are computed. relu: as of a norm.
 void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
                              const float *parameters, size_t stride, bool trains, bool relu, const Layer *layer,
                              const CudaStep *step);

@@ -5,18 +5,20 @@
 
 namespace {
 
-// Relu treats all models and columns alike. So the grid is flat, and a thread takes four neighbouring floats: a warp
-// then reads 512 bytes in a row.
-__global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+// Relu treats all columns alike, so a thread takes four neighbouring floats: a warp then reads 512 bytes in a row.
+__global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, uint32_t items, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     values[i] = rectified(values[i]);
 }
 
 // In place, as on the CPU: the output tells where the gradient stops.
-__global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+__global__ void __launch_bounds__(ITEM_THREADS)
+    relu_backward(float4 *gradient, const float4 *out, uint32_t items, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     gradient[i] = rectified_gradient(gradient[i], out[i]);
 }
 
@@ -41,9 +43,10 @@ template <Activation KIND> __device__ float derivative_of(float x, float number)
 // Columns without a sample are computed, too: their values are finite, and their gradient is zero.
 template <Activation KIND>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    activation_forward(float4 *out, const float4 *in, float number, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    activation_forward(float4 *out, const float4 *in, float number, uint32_t items, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     float4 x = in[i];
     out[i] = make_float4(value_of<KIND>(x.x, number), value_of<KIND>(x.y, number), value_of<KIND>(x.z, number),
                          value_of<KIND>(x.w, number));
@@ -53,9 +56,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // and its traffic, and these kernels wait for memory, not for arithmetic.
 template <Activation KIND>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    activation_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, float number, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    activation_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, float number, uint32_t items,
+                        const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     float4 x = in[i], gradient = out_gradient[i];
     in_gradient[i] =
         make_float4(gradient.x * derivative_of<KIND>(x.x, number), gradient.y * derivative_of<KIND>(x.y, number),
@@ -65,9 +70,10 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // A thread per four samples of a value; `each`: such threads of one slope. A division finds the slope: a grid with an
 // axis of slopes would leave blocks half empty where planes are small.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    prelu_forward(float4 *out, const float4 *in, const float *weight, size_t stride, uint32_t each, uint32_t items) {
+    prelu_forward(float4 *out, const float4 *in, const float *weight, size_t stride, uint32_t each, uint32_t items,
+                  const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const size_t i = (size_t)at.model * items + at.item;
     const float slope = weight[at.model * stride + at.item / each];
     const float4 x = in[i];
@@ -78,9 +84,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // The slope is read from memory again, not kept: neighbouring threads share it, and its cache line serves them all.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_backward_input(float4 *in_gradient, const float4 *in, const float4 *out_gradient, const float *weight,
-                         size_t stride, uint32_t each, uint32_t items) {
+                         size_t stride, uint32_t each, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const size_t i = (size_t)at.model * items + at.item;
     const float slope = weight[at.model * stride + at.item / each];
     const float4 x = in[i], gradient = out_gradient[i];
@@ -97,9 +103,10 @@ __device__ float below_zero(float x, float gradient) {
 // additions, so that the order of the sum depends on nothing but the layer's and the batch's size.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_backward_weight(float *weight_gradient, const float4 *in, const float4 *out_gradient, size_t stride,
-                          uint32_t slopes, uint32_t each) {
+                          uint32_t slopes, uint32_t each, const uint32_t *counts) {
     __shared__ float shared[ITEM_THREADS];
     const uint32_t model = blockIdx.x / slopes, slope = blockIdx.x - model * slopes;
+    if (counts[model] == 0) return; // the whole block
     float sum = 0;
     for (uint32_t quad = threadIdx.x; quad < each; quad += ITEM_THREADS) {
         const float4 x = in[(size_t)blockIdx.x * each + quad],
@@ -114,18 +121,21 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // A sum of two layers' values, and the relu after it: in a residual net a launch of its own would read and write the
 // tensor once more.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sum_forward(float4 *out, const float4 *in, const float4 *other, bool relu, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    sum_forward(float4 *out, const float4 *in, const float4 *other, bool relu, uint32_t items, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     const float4 sum = plus(in[i], other[i]);
     out[i] = relu ? rectified(sum) : sum;
 }
 
 // The relu's gradient is that of both terms. The output tells where it stops, as in relu_backward.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sum_backward(float4 *gradient, float4 *other_gradient, bool other_adds, const float4 *out, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    sum_backward(float4 *gradient, float4 *other_gradient, bool other_adds, const float4 *out, uint32_t items,
+                 const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (!has_work(at, items, counts)) return;
+    const size_t i = (size_t)at.model * items + at.item;
     const float4 given = rectified_gradient(gradient[i], out[i]);
     gradient[i] = given;
     if (other_gradient) other_gradient[i] = other_adds ? plus(other_gradient[i], given) : given;
@@ -134,9 +144,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // A thread per four samples of a value of the product; a_plane, b_plane: values that one value of the factor serves.
 __global__ void __launch_bounds__(ITEM_THREADS)
     mul_forward(float4 *out, const float4 *a, const float4 *b, uint32_t a_plane, uint32_t b_plane, uint32_t quads,
-                uint32_t items) {
+                uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const uint32_t feature = at.item / quads, quad = at.item - feature * quads;
     const float4 left = a[(size_t)at.model * (items / a_plane) + feature / a_plane * quads + quad];
     const float4 right = b[(size_t)at.model * (items / b_plane) + feature / b_plane * quads + quad];
@@ -150,11 +160,12 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 template <uint32_t PARTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
     mul_backward(float4 *gradient, bool adds, const float4 *factor, const float4 *out_gradient, uint32_t plane,
-                 uint32_t factor_plane, uint32_t quads, uint32_t items) {
+                 uint32_t factor_plane, uint32_t quads, uint32_t items, const uint32_t *counts) {
     constexpr uint32_t ITEMS = ITEM_THREADS / PARTS;
     __shared__ float4 parts[PARTS][ITEMS];
     const uint32_t place = threadIdx.x % ITEMS, part = threadIdx.x / ITEMS;
     const ModelItem at = model_item(blockIdx.x, place, ITEMS, items);
+    if (counts[at.model] == 0) return; // the whole block
     const uint32_t feature = at.item / quads, quad = at.item - feature * quads;
     const float4 *given = out_gradient + (size_t)at.model * items * plane + quad;
     const float4 *of = factor + (size_t)at.model * (items * (size_t)plane / factor_plane) + quad;
@@ -176,63 +187,58 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
 // one feature. Copies serve concat, which puts two tensors side by side, and layers that work in place but may not
 // (cuda_values.c).
-__global__ void __launch_bounds__(ITEM_THREADS)
-    add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all, bool adds, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all,
+                                                         bool adds, uint32_t items, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     to += at.model * to_all + at.item;
     const float4 more = from[at.model * from_all + at.item], old = *to;
     *to = adds ? plus(old, more) : more;
 }
 
-// Vectors of four samples in all models' tensors together, as the op treats all of them alike. Columns are whole
-// vectors (columns_of in cuda_tasks.c), so that none belongs to two values.
-size_t quads_of(size_t features, const CudaStep *step) {
-    return (size_t)step->models * features * (size_t)step->samples / 4;
+// Vectors of four samples of one model. Columns are whole vectors (columns_of in cuda_tasks.c), so that none belongs to
+// two values.
+uint32_t items_of(size_t features, const CudaStep *step) {
+    return (uint32_t)(features * (size_t)step->samples / 4);
 }
 
-// Vectors of four samples in the layer's input of one model.
 uint32_t items_of(const Layer *layer, const CudaStep *step) {
-    return (uint32_t)(shape_size(layer->in) * (size_t)step->samples / 4);
-}
-
-size_t blocks_of(size_t count) {
-    return (count + ITEM_THREADS - 1) / ITEM_THREADS;
+    return items_of(shape_size(layer->in), step);
 }
 
 } // namespace
 
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step) {
-    size_t count = quads_of(features, step);
-    launch(relu_forward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)values, count);
+    const uint32_t items = items_of(features, step);
+    launch_items(relu_forward, items, step, (float4 *)values, items);
 }
 
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step) {
-    size_t count = quads_of(features, step);
-    launch(relu_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (const float4 *)out, count);
+    const uint32_t items = items_of(features, step);
+    launch_items(relu_backward, items, step, (float4 *)gradient, (const float4 *)out, items);
 }
 
 // The host chooses the kernel once per launch; a switch in the kernel would make all threads pay for it.
 void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step) {
-    const size_t count = quads_of(shape_size(layer->in), step);
-    void (*kernel)(float4 *, const float4 *, float, size_t) = NULL;
+    const uint32_t items = items_of(layer, step);
+    void (*kernel)(float4 *, const float4 *, float, uint32_t, const uint32_t *) = NULL;
 #define CHOOSE(kind, name)                                                                                             \
     if (layer->activation == kind) kernel = activation_forward<kind>;
     ACTIVATIONS(CHOOSE)
 #undef CHOOSE
-    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)out, (const float4 *)in, layer->rate, count);
+    launch_items(kernel, items, step, (float4 *)out, (const float4 *)in, layer->rate, items);
 }
 
 void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                               const CudaStep *step) {
-    const size_t count = quads_of(shape_size(layer->in), step);
-    void (*kernel)(float4 *, const float4 *, const float4 *, float, size_t) = NULL;
+    const uint32_t items = items_of(layer, step);
+    void (*kernel)(float4 *, const float4 *, const float4 *, float, uint32_t, const uint32_t *) = NULL;
 #define CHOOSE(kind, name)                                                                                             \
     if (layer->activation == kind) kernel = activation_backward<kind>;
     ACTIVATIONS(CHOOSE)
 #undef CHOOSE
-    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)in_gradient, (const float4 *)in,
-           (const float4 *)out_gradient, layer->rate, count);
+    launch_items(kernel, items, step, (float4 *)in_gradient, (const float4 *)in, (const float4 *)out_gradient,
+                 layer->rate, items);
 }
 
 void cuda_prelu_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
@@ -253,21 +259,21 @@ void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const f
                                 const Layer *layer, const CudaStep *step) {
     const uint32_t slopes = (uint32_t)layer->groups;
     launch(prelu_backward_weight, (size_t)step->models * slopes, ITEM_THREADS, step->stream, weight_gradient,
-           (const float4 *)in, (const float4 *)out_gradient, stride, slopes, items_of(layer, step) / slopes);
+           (const float4 *)in, (const float4 *)out_gradient, stride, slopes, items_of(layer, step) / slopes,
+           step->counts);
 }
 
 void cuda_sum_forward(float *out, const float *in, const float *other, bool relu, size_t features,
                       const CudaStep *step) {
-    const size_t count = quads_of(features, step);
-    launch(sum_forward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)out, (const float4 *)in,
-           (const float4 *)other, relu, count);
+    const uint32_t items = items_of(features, step);
+    launch_items(sum_forward, items, step, (float4 *)out, (const float4 *)in, (const float4 *)other, relu, items);
 }
 
 void cuda_sum_backward(float *gradient, float *other_gradient, bool other_adds, const float *out, size_t features,
                        const CudaStep *step) {
-    const size_t count = quads_of(features, step);
-    launch(sum_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (float4 *)other_gradient,
-           other_adds, (const float4 *)out, count);
+    const uint32_t items = items_of(features, step);
+    launch_items(sum_backward, items, step, (float4 *)gradient, (float4 *)other_gradient, other_adds,
+                 (const float4 *)out, items);
 }
 
 void cuda_mul_forward(float *out, const float *a, const float *b, size_t a_features, size_t b_features,
@@ -286,7 +292,7 @@ void cuda_mul_backward(float *gradient, bool adds, const float *factor, const fl
     launch(parts == 1 ? mul_backward<1> : mul_backward<PARTS>,
            (size_t)step->models * parts_of(items, ITEM_THREADS / parts), ITEM_THREADS, step->stream, (float4 *)gradient,
            adds, (const float4 *)factor, (const float4 *)out_gradient, plane,
-           (uint32_t)(out_features / factor_features), quads, items);
+           (uint32_t)(out_features / factor_features), quads, items, step->counts);
 }
 
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {

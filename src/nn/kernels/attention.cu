@@ -1,7 +1,7 @@
 // The GPU's side of attention.c, between the projections: shares, contexts and their gradients. Each thread computes
 // values of its own, so that no sum is shared and its order is fixed.
-#include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_attention.h"
+#include "nn/cuda/cuda_launch.h"
 #include "nn/kernels/activation.h"
 
 // For step t and the steps u that it attends to, q, k and v being the projected queries, keys and values:
@@ -53,9 +53,9 @@ __device__ float dot(const float *a, const float *b, uint32_t features, uint32_t
 // (small_exponential), not the library's. Three passes over the row, which stays in global memory as a thread has no
 // registers for it: scores and their maximum, exponentials and their sum, the division. With the maximum subtracted no
 // exponential overflows.
-__global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const Head head(kept, at);
     const size_t step = (size_t)3 * kept.width * kept.samples;
     const float *query = kept.projected + head.projected + head.step * step;
@@ -74,9 +74,9 @@ __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32
 }
 
 // Overwrites a row of shares with the gradients of its scores. A thread per sample, step and head.
-__global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const Head head(kept, at);
     const size_t step = (size_t)3 * kept.width * kept.samples;
     const size_t context = head.context + (size_t)head.step * kept.width * kept.samples;
@@ -106,9 +106,9 @@ struct Feature {
 };
 
 // Computes a value of a context. A thread per sample, feature and step.
-__global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const Feature own(kept, at);
     const size_t block = (size_t)kept.width * kept.samples;
     const float *value = kept.projected + own.projected + 2 * block;
@@ -120,9 +120,10 @@ __global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t
 }
 
 // Computes the gradient of a value of `value`: a sum over the steps that attend to this one.
-__global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    values_back(AttentionKept kept, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const Feature own(kept, at);
     const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
     const float *given = kept.context_gradient + own.context;
@@ -134,9 +135,10 @@ __global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, 
 }
 
 // Computes the gradients of a query's and a key's value from the gradients of the scores.
-__global__ void __launch_bounds__(ITEM_THREADS) queries_and_keys_back(AttentionKept kept, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    queries_and_keys_back(AttentionKept kept, uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const Feature own(kept, at);
     const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
     const float *query = kept.projected + own.projected, *key = query + block;

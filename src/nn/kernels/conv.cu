@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
     enum { QUADS = (CHANNELS + 3) / 4, ROWS = STAGED_FLOATS / (TAPS * QUADS * 4) };
     __shared__ float4 staged[ROWS * TAPS * QUADS];
     ConvBlock block = conv_block(blockIdx.x, &map, CHANNELS);
-    int count = (int)counts[block.model];
+    const int count = (int)counts[block.model];
+    if (count == 0) return; // the whole block
     uint32_t index = block.place + threadIdx.x;
     ConvPlace place = conv_place(index, &map);
     bool real = index < map.places && place.sample < count;
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
     float sums[CHANNELS][CONV_COLUMNS];
     start_sums<CHANNELS>(sums, bias ? bias + block.model * stride + block.channel : NULL, channels);
     ConvRow row = {0, 0, 0};
-    uint32_t rows = count > 0 ? conv_rows(&map) : 0;
+    const uint32_t rows = conv_rows(&map);
     for (uint32_t first = 0; first < rows; first += ROWS) {
         uint32_t chunk = smaller_of(ROWS, rows - first);
         __syncthreads(); // the former chunk has been used
@@ -212,9 +213,10 @@ __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
                  const uint32_t *__restrict__ counts) {
     enum { ROWS = TAPS > 1 ? TAPS * TAPS : CONV_BIAS_FLOATS / GRADIENT_THREADS };
     __shared__ float shared[ROWS][GRADIENT_THREADS + 1];
-    if (conv_bias_block(shared[0], bias, (const float4 *)gradient)) return;
+    if (conv_bias_block(shared[0], bias, (const float4 *)gradient, counts)) return;
     GradientBlock block = gradient_block(blockIdx.x, &map, &grid, TAPS);
-    int count = (int)counts[block.model];
+    const int count = (int)counts[block.model];
+    if (count == 0) return; // the whole block
     uint32_t step = grid.parts * blockDim.x;
     in += block.model * conv_floats(map.in, &map);
     gradient += block.model * conv_floats(map.out, &map);
@@ -239,10 +241,11 @@ __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
 }
 
 // gradient (M strided; weights) = the sums of parts (parts, M, weights).
-__global__ void __launch_bounds__(ITEM_THREADS) sum_parts(float *gradient, const float *parts, size_t stride,
-                                                          uint32_t part_count, uint32_t models, uint32_t weights) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_parts(float *gradient, const float *parts, size_t stride, uint32_t part_count, uint32_t models,
+              uint32_t weights, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, weights);
-    if (at.item >= weights) return;
+    if (!has_work(at, weights, counts)) return;
     float sum = 0;
     for (uint32_t p = 0; p < part_count; p++)
         sum += parts[((size_t)p * models + at.model) * weights + at.item];

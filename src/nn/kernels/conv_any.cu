@@ -33,10 +33,11 @@ __device__ float4 plus_product(float4 sum, float factor, float4 value) {
 // by all threads of a warp at one address. It is the simplest form of the sum, without shared memory: it has to take
 // any stride, dilation and groups, and most nets have few such layers.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
-    convolve(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, Geometry of) {
+    convolve(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, Geometry of,
+             const uint32_t *counts) {
     uint32_t items = pool_items(of.out, of.quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const PoolPlace place = pool_place(at.item, of.out, of.quads);
     const int group = (int)place.channel / of.outs, height = of.window.size.rows, width = of.window.size.columns;
     in += ((size_t)at.model * (uint32_t)of.in.channels + (uint32_t)(group * of.ins)) *
@@ -76,10 +77,10 @@ struct Reader {
 // there: so no place is added to by several threads.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     convolve_back(float4 *in_gradient, bool adds, const float4 *out_gradient, const float *weight, size_t stride,
-                  Geometry of) {
+                  Geometry of, const uint32_t *counts) {
     uint32_t items = pool_items(of.in, of.quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const PoolPlace place = pool_place(at.item, of.in, of.quads);
     const Window &window = of.window;
     const int group = (int)place.channel / of.ins, i = (int)place.channel - group * of.ins;
@@ -158,10 +159,11 @@ __device__ void add_taps(float (&sums)[TAPS_AT_ONCE], const float4 *in, const fl
 // are many and the taps few, so the threads divide the places. The last blocks sum the bias's gradient.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
     weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of,
-                     ConvBias bias) {
+                     ConvBias bias, const uint32_t *counts) {
     __shared__ float sums[WEIGHT_THREADS], parts[CONV_BIAS_FLOATS];
-    if (conv_bias_block(parts, bias, out_gradient)) return;
+    if (conv_bias_block(parts, bias, out_gradient, counts)) return;
     const uint32_t pairs = (uint32_t)(of.out.channels * of.ins), model = blockIdx.x / pairs;
+    if (counts[model] == 0) return; // the whole block
     const uint32_t pair = blockIdx.x - model * pairs, o = pair / (uint32_t)of.ins, i = pair - o * (uint32_t)of.ins;
     const uint32_t group = o / (uint32_t)of.outs;
     const int height = of.window.size.rows, width = of.window.size.columns;
@@ -216,5 +218,5 @@ void cuda_conv_any_backward_weight(float *weight_gradient, float *bias_gradient,
     const size_t pairs = (size_t)step->models * (uint32_t)(of.out.channels * of.ins);
     const ConvBias bias = conv_bias_of(bias_gradient, stride, pairs, layer, step);
     launch(weight_gradients, conv_bias_blocks(bias, step), WEIGHT_THREADS, step->stream, weight_gradient,
-           (const float4 *)in, (const float4 *)out_gradient, stride, of, bias);
+           (const float4 *)in, (const float4 *)out_gradient, stride, of, bias, step->counts);
 }

@@ -2,7 +2,7 @@
 // They have little to do, beside others that have much, and so cost no launch of their own.
 //
 //   __shared__ float shared[CONV_BIAS_FLOATS];
-//   if (conv_bias_block(shared, bias, gradient)) return;     // first, in a kernel of any number of threads
+//   if (conv_bias_block(shared, bias, gradient, counts)) return; // first, in a kernel of any number of threads
 #ifndef SOUNDER_NN_KERNELS_CONV_BIAS_H
 #define SOUNDER_NN_KERNELS_CONV_BIAS_H
 
@@ -27,11 +27,13 @@ inline size_t conv_bias_blocks(const ConvBias &bias, const CudaStep *step) {
     return bias.first + (bias.gradient ? (size_t)step->models * bias.channels : 0);
 }
 
-// Whether this block is the bias's; if so, it writes the sum of its plane. The sum has CONV_BIAS_FLOATS parts, added in
+// Whether this block is the bias's; if so, it writes the sum of its plane, unless its model is idle. The sum has CONV_BIAS_FLOATS parts, added in
 // pairs, so that its bits do not depend on the number of threads.
-__device__ inline bool conv_bias_block(float *shared, const ConvBias &bias, const float4 *gradient) {
+__device__ inline bool conv_bias_block(float *shared, const ConvBias &bias, const float4 *gradient,
+                                       const uint32_t *counts) {
     if (blockIdx.x < bias.first) return false;
     const uint32_t plane = blockIdx.x - bias.first, model = plane / bias.channels;
+    if (counts[model] == 0) return true;
     gradient += (size_t)plane * bias.quads;
     for (uint32_t part = threadIdx.x; part < CONV_BIAS_FLOATS; part += blockDim.x) {
         float sum = 0;

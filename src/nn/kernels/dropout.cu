@@ -26,10 +26,11 @@ __device__ float4 dropped(float4 value, uint32_t kept, float factor) {
 // which costs less than a launch and a pass over the values; those of place 0 write the bytes, as one word per feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
     dropout_forward(float4 *out, uint32_t *keep, const float4 *in, const RngKey *keys, const uint32_t *numbers,
-                    float rate, float factor, uint32_t features, uint32_t plane, uint32_t samples) {
+                    float rate, float factor, uint32_t features, uint32_t plane, uint32_t samples,
+                    const uint32_t *counts) {
     uint32_t items = dropout_items(features, plane, samples), quads = samples / DROPOUT_SAMPLES;
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     DropoutPlace place = dropout_place(at.item, features, plane, samples);
     RngKey key = keys[at.model];
     uint32_t number = numbers[at.model], kept = 0; // kept: byte s holds sample s's four bits
@@ -49,10 +50,10 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // With dropout2d a byte of the mask holds for a whole plane.
 __global__ void __launch_bounds__(ITEM_THREADS)
     dropout_backward(float4 *in_gradient, const uint32_t *keep, const float4 *out_gradient, const float4 *relu_out,
-                     float factor, uint32_t features, uint32_t plane, uint32_t quads) {
+                     float factor, uint32_t features, uint32_t plane, uint32_t quads, const uint32_t *counts) {
     uint32_t items = features * plane * quads;
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     uint32_t feature = at.item / (plane * quads), quad = at.item % quads;
     uint32_t kept = keep[((size_t)at.model * features + feature) * quads + quad];
     const size_t place = (size_t)at.model * items + at.item;

@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item >= items) return;
     uint32_t first = progress.next[at.model], count = smaller_of(progress.left[at.model], progress.batch_size);
     if (at.item == 0) begin_step(progress, at.model, first, count);
+    if (count == 0) return; // the whole block, as no other reads an idle model's samples
     GatherPlace place = gather_place(at.item, shape, (int)samples);
     uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
     const float *floats = nullptr; // of a channel
@@ -114,13 +115,13 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // are.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_noise(float *out, const uint32_t *indices, const __grid_constant__ CudaProgress progress, const float *scale,
-              Shape shape, uint32_t samples) {
+              Shape shape, uint32_t samples, const uint32_t *counts) {
     const uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane;
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, size * samples);
-    if (at.item >= size * samples) return;
+    if (!has_work(at, size * samples, counts)) return;
     const uint32_t place = at.item / samples, sample = at.item - place * samples;
     const SampleNoise &noise = progress.views[at.model].noise;
-    if (noise.deviation == 0 || sample >= progress.counts[at.model]) return;
+    if (noise.deviation == 0 || sample >= counts[at.model]) return;
     const int channel = (int)(place / plane), pixel = (int)(place - (uint32_t)channel * plane);
     const int row = pixel / shape.columns - noise.first_row, column = pixel % shape.columns - noise.first_column;
     if (row < 0 || row >= noise.rows || column < 0 || column >= noise.columns) return;
@@ -136,12 +137,14 @@ void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, con
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step) {
     bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
     Augment none = {};
-    launch_items(!scale                       ? gather<FLOATS>
-                 : augment || progress->views ? gather<SEEN>
-                 : words                      ? gather<WORDS>
-                                              : gather<BYTES>,
-                 gather_items(shape, step->samples), step, out, pixels, indices, *progress, scale, shift, shape,
-                 (uint32_t)step->samples, augment ? *augment : none);
+    // Not by launch_items: the counts of this step are what the kernel writes.
+    launch(!scale                       ? gather<FLOATS>
+           : augment || progress->views ? gather<SEEN>
+           : words                      ? gather<WORDS>
+                                        : gather<BYTES>,
+           (size_t)step->models * parts_of(gather_items(shape, step->samples), ITEM_THREADS), ITEM_THREADS,
+           step->stream, out, pixels, indices, *progress, scale, shift, shape, (uint32_t)step->samples,
+           augment ? *augment : none);
 }
 
 void cuda_add_noise(float *out, const uint32_t *indices, const CudaProgress *progress, const float *scale, Shape shape,

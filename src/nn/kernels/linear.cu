@@ -12,10 +12,10 @@ enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
 // Adds the bias. A thread per four samples of one feature. cuBLAS could start from the bias only if it were copied to
 // every column before.
-__global__ void __launch_bounds__(ITEM_THREADS)
-    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t row, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) add_bias(float4 *out, const float *bias, size_t stride, bool relu,
+                                                         uint32_t row, uint32_t items, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     float shift = bias[at.model * stride + at.item / row];
     out += (size_t)at.model * items + at.item;
     const float4 value = plus(*out, make_float4(shift, shift, shift, shift));
@@ -25,10 +25,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // Sums each row over its samples. SUM_WIDTH threads per row keep reads of neighbouring threads
 // together, and leave enough rows for a block.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t rows, uint32_t row) {
+    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t rows, uint32_t row, const uint32_t *counts) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
     uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
     ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
+    if (counts[at.model] == 0) return; // the whole block
     float sum = 0;
     if (at.item < rows) {
         values += ((size_t)at.model * rows + at.item) * row;
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
                     uint32_t quads, const uint32_t *counts) {
     __shared__ Tile tile;
     const uint32_t model = blockIdx.x / parts.tiles, number = blockIdx.x - model * parts.tiles;
-    if (ENDING != STORES && counts[model] == 0) return; // the whole block
+    if (counts[model] == 0) return; // the whole block
     const LinearPart &part = parts.with(number);
     const uint32_t columns = parts_of(part.columns, TILE), at = number - part.first_tile;
     const uint32_t first_out = at / columns * TILE, first_in = at % columns * TILE;
@@ -267,5 +268,5 @@ void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_
                           const CudaStep *step) {
     uint32_t rows = (uint32_t)outs;
     launch(sum_rows, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
-           (const float4 *)out_gradient, stride, rows, (uint32_t)step->samples / 4);
+           (const float4 *)out_gradient, stride, rows, (uint32_t)step->samples / 4, step->counts);
 }

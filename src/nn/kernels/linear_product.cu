@@ -41,10 +41,11 @@ enum { RESIDENT = 4 };
 template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED>
 __global__ void __launch_bounds__(PRODUCT_THREADS, THREAD_ROWS == MANY_ROWS && QUADS == FEW_QUADS ? RESIDENT : 0)
     product(float4 *out, const float4 *in, const float *weight, ProductEnd end, size_t stride, uint32_t places,
-            ProductSizes of) {
+            ProductSizes of, const uint32_t *counts) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, TRANSPOSED>;
     __shared__ Tile tile;
     const ProductPlace at = product_place<Tile>(of);
+    if (counts[at.lanes / places] == 0) return; // the whole block
     const size_t model = at.lanes / places * stride, result = (size_t)at.lanes * of.rows * of.quads;
     sum_products(tile, weight + model, in + (size_t)at.lanes * of.inner * of.quads, at.first_row, at.first_quad, of);
     if (end.bias) end.bias += model;
@@ -59,7 +60,7 @@ void multiply(float *out, const float *in, const float *weight, const ProductEnd
     const bool few = product_has_few_rows(QUADS, lanes, of);
     launch(few ? product<FEW_ROWS, QUADS, TRANSPOSED> : product<MANY_ROWS, QUADS, TRANSPOSED>,
            product_blocks(few ? FEW_ROWS : MANY_ROWS, QUADS, lanes, of), PRODUCT_THREADS, step->stream, (float4 *)out,
-           (const float4 *)in, weight, end, stride, places, of);
+           (const float4 *)in, weight, end, stride, places, of, step->counts);
 }
 
 } // namespace

@@ -123,6 +123,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
     const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    if (count == 0) return; // the whole block: the model has done its task
     const int classes = of.classes;
     const size_t model = (size_t)m * (size_t)classes * samples;
     const float scale = gradient ? 1.0f / batch_weight(progress, of, losses) : 0;
@@ -155,6 +156,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
     const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    if (count == 0) return; // the whole block
     const float scale = 1.0f / (float)count;
     double loss = 0;
     uint32_t near = 0;
@@ -183,6 +185,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
     const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    if (count == 0) return; // the whole block
     const size_t model = (size_t)m * (size_t)of.classes * samples;
     const float scale = 1.0f / (float)count;
     double sum = 0;

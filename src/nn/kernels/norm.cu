@@ -91,9 +91,10 @@ __device__ float4 given_to(float4 out_gradient, float4 value, float4 mean, float
 // on the CPU: the difference of mean square and squared mean would cancel. The result is the third pass rather than a
 // second kernel, because the block that has the statistics in registers still has the values in its cache.
 __global__ void __launch_bounds__(NORM_THREADS)
-    norm_forward(float4 *out, float4 *statistics, const float4 *in, Affine of, Norm norm) {
+    norm_forward(float4 *out, float4 *statistics, const float4 *in, Affine of, Norm norm, const uint32_t *counts) {
     __shared__ float4 shared[DEPTH][WIDTH];
     const Place place = place_of(norm);
+    if (counts[place.model] == 0) return; // the whole block
     const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
     const float share = 1.0f / (float)(norm.channels * norm.plane);
     const float4 *from = in + place.first * norm.quads + place.quad;
@@ -138,9 +139,10 @@ __device__ void write_gradient(float4 *in_gradient, const float4 *in, const floa
 
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_input(float4 *in_gradient, const float4 *statistics, const float4 *in, const float4 *out_gradient,
-                        Affine of, Norm norm) {
+                        Affine of, Norm norm, const uint32_t *counts) {
     __shared__ float4 shared[DEPTH][WIDTH];
     const Place place = place_of(norm);
+    if (counts[place.model] == 0) return; // the whole block
     const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
     const float share = 1.0f / (float)(norm.channels * norm.plane);
     const size_t at = place.first * norm.quads + place.quad, first = first_weight(norm, place, of.stride);
@@ -177,10 +179,12 @@ struct ChannelSums {
 // compiler would otherwise keep to 64 registers, and spill.
 __global__ void __launch_bounds__(NORM_THREADS, 3)
     norm_backward(float *weight_gradient, float *bias_gradient, size_t gradient_stride, float4 *in_gradient,
-                  const float4 *statistics, const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
+                  const float4 *statistics, const float4 *in, const float4 *out_gradient, Affine of, Norm norm,
+                  const uint32_t *counts) {
     __shared__ float4 shared[DEPTH][WIDTH];
     __shared__ ChannelSums sums[NORM_THREADS];
     const Place place = place_of(norm);
+    if (counts[place.model] == 0) return; // the whole block
     const bool is_real = place.quad < norm.quads;
     const size_t at = place.first * norm.quads + place.quad, first = first_weight(norm, place, of.stride);
     const size_t own = place.model * gradient_stride + (size_t)place.group * norm.channels;
@@ -236,11 +240,12 @@ __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint
 // sums are halved in pairs, in a fixed order.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_weight(float *weight_gradient, float *bias_gradient, size_t gradient_stride, const float4 *statistics,
-                         const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
+                         const float4 *in, const float4 *out_gradient, Affine of, Norm norm, const uint32_t *counts) {
     __shared__ float shared[NORM_THREADS];
     const uint32_t all = norm.groups * norm.channels;
     const uint32_t weights = norm.repeats ? norm.channels * norm.plane : all * (norm.singly ? norm.plane : 1);
     const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
+    if (counts[model] == 0) return;                                                  // the whole block
     const uint32_t rows = norm.repeats ? norm.groups : norm.singly ? 1 : norm.plane; // with the weight
     float product = 0, sum = 0;
     for (uint32_t i = threadIdx.x; i < rows * norm.quads; i += NORM_THREADS) {
@@ -285,7 +290,7 @@ void cuda_norm_forward(float *out, float *statistics, const float *in, const flo
     const Norm norm = norm_of(layer, step);
     const Affine of = {weight, bias, stride, relu};
     launch(norm_forward, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)out, (float4 *)statistics,
-           (const float4 *)in, of, norm);
+           (const float4 *)in, of, norm, step->counts);
 }
 
 // A block adds up its group's channels one after the other, which takes longer than a second launch if they are many.
@@ -302,14 +307,14 @@ void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_
     if (in_gradient && weight_gradient && cuda_norm_backs_at_once(layer, step)) {
         launch(norm_backward, blocks_of(norm, step), NORM_THREADS, step->stream, weight_gradient, bias_gradient,
                gradient_stride, (float4 *)in_gradient, (const float4 *)statistics, (const float4 *)in,
-               (const float4 *)out_gradient, of, norm);
+               (const float4 *)out_gradient, of, norm, step->counts);
         return;
     }
     if (in_gradient)
         launch(norm_backward_input, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)in_gradient,
-               (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, of, norm);
+               (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, of, norm, step->counts);
     if (weight_gradient)
         launch(norm_backward_weight, (size_t)step->models * norm_weights(layer), NORM_THREADS, step->stream,
                weight_gradient, bias_gradient, gradient_stride, (const float4 *)statistics, (const float4 *)in,
-               (const float4 *)out_gradient, of, norm);
+               (const float4 *)out_gradient, of, norm, step->counts);
 }

@@ -49,13 +49,14 @@ __device__ float mean_of(float (&shared)[THREADS], const float4 *in, float from,
     return sum_block(shared, sum) / (float)(norm.quads / norm.columns * count);
 }
 
-// In training the channel's mean and variance are those of the batch, which also move the running ones; in tests,
-// and for an idle model, they are the running ones. A running variance below zero counts as zero.
+// In training the channel's mean and variance are those of the batch, which also move the running ones; in tests they
+// are the running ones. A running variance below zero counts as zero.
 __global__ void __launch_bounds__(THREADS)
     batch_norm_statistics(ChannelSums *statistics, float *means, float *variances, const float4 *in,
                           const float *parameters, size_t stride, bool trains, BatchNorm norm, const uint32_t *counts) {
     __shared__ float shared[THREADS];
     const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
+    if (counts[model] == 0) return; // the whole block
     const uint32_t count = trains ? counts[model] : 0;
     const float *running = parameters + model * stride + 2 * norm.channels + channel;
     const float running_mean = running[0], running_variance = running[norm.channels];
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(THREADS)
         variances[model * stride + channel] = norm_follow_variance(running_variance, variance, values, norm.momentum);
 }
 
-// The four values that a thread writes. A thread after the model's last values has nothing to do.
+// The four values that a thread writes. Threads after the model's last values, and those of an idle model, have none.
 struct Four {
     uint32_t channel, column; // of all models; of the place
     size_t at;
@@ -83,11 +84,11 @@ struct Four {
 };
 
 // Statistics are numbered by the channels of all models, values by those of one.
-__device__ Four four_of(const BatchNorm &norm) {
+__device__ Four four_of(const BatchNorm &norm, const uint32_t *counts) {
     const uint32_t items = norm.channels * norm.quads;
     const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     Four four = {item.model * norm.channels + item.item / norm.quads, item.item % norm.columns,
-                 (size_t)item.model * items + item.item, item.item < items};
+                 (size_t)item.model * items + item.item, has_work(item, items, counts)};
     return four;
 }
 
@@ -103,8 +104,8 @@ __device__ float4 given_to(float4 out_gradient, float4 normal, float factor, flo
 // The statistics' kernel has written each channel's mean and scale; this one applies them to all values.
 __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_forward(float4 *out, const ChannelSums *statistics, const float4 *in, const float *parameters,
-                       size_t stride, bool relu, BatchNorm norm) {
-    const Four four = four_of(norm);
+                       size_t stride, bool relu, BatchNorm norm, const uint32_t *counts) {
+    const Four four = four_of(norm, counts);
     if (!four.is_real) return;
     const uint32_t model = four.channel / norm.channels;
     const float *weight = parameters + model * stride + (four.channel - model * norm.channels);
@@ -122,6 +123,7 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ float shared[THREADS];
     const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
     const uint32_t count = counts[model];
+    if (count == 0) return; // the whole block
     const ChannelSums of = statistics[blockIdx.x];
     const size_t first = (size_t)blockIdx.x * norm.quads;
     const float *weight = parameters + model * stride + channel, factor = weight[0], shift = weight[norm.channels];
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(THREADS)
     sum = sum_block(shared, sum);
     product = sum_block(shared, product);
     if (threadIdx.x > 0) return;
-    const float share = count > 0 ? 1.0f / (float)(norm.quads / norm.columns * count) : 0;
+    const float share = 1.0f / (float)(norm.quads / norm.columns * count);
     statistics[blockIdx.x].gradient = sum * share;
     statistics[blockIdx.x].product = product * share;
     if (!gradient) return;
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_backward_input(float4 *in_gradient, const ChannelSums *statistics, const float4 *in,
                               const float4 *out_gradient, const float *parameters, size_t stride, bool relu,
                               BatchNorm norm, const uint32_t *counts) {
-    const Four four = four_of(norm);
+    const Four four = four_of(norm, counts);
     if (!four.is_real) return;
     const uint32_t model = four.channel / norm.channels;
     const ChannelSums of = statistics[four.channel];
@@ -209,5 +211,5 @@ void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics,
     const BatchNorm norm = norm_of(layer, step);
     launch_items(batch_norm_backward_input, norm.channels * norm.quads, step, (float4 *)in_gradient,
                  (const ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, parameters, stride,
-                 relu, norm, step->counts);
+                 relu, norm);
 }

@@ -10,7 +10,7 @@ template <bool MOMENTUM, bool ATOMIC, bool SHIFTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
     sgd_step(CudaSgdUpdate descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
-    if (at.item >= count || counts[at.model] == 0) return;
+    if (!has_work(at, count, counts)) return;
     size_t parameter = first + at.item;
     descend<MOMENTUM, ATOMIC, SHIFTS>(descent, at.model, parameter,
                                       gradient[at.model * descent.state_stride + parameter]);
@@ -23,14 +23,14 @@ void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t fir
                  const CudaStep *step) {
     bool momentum = descent->sgd.momentum > 0;
     launch_items(momentum ? sgd_step<true, ATOMIC, SHIFTS> : sgd_step<false, ATOMIC, SHIFTS>, (uint32_t)count, step,
-                 *descent, gradient, first, (uint32_t)count, step->counts);
+                 *descent, gradient, first, (uint32_t)count);
 }
 
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_share(float *full, const float *gradient, const uint32_t *totals, size_t stride, size_t first, uint32_t count,
               const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
-    if (at.item >= count || counts[at.model] == 0) return;
+    if (!has_work(at, count, counts)) return;
     const size_t place = at.model * stride + first + at.item;
     full[place] += (float)counts[at.model] / (float)totals[at.model] * gradient[place];
 }
@@ -45,7 +45,7 @@ enum { LENGTH_THREADS = 256 };
 __global__ void __launch_bounds__(ITEM_THREADS)
     join_terms(float *gradient, CudaSgdUpdate descent, size_t first, uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
-    if (at.item >= count || counts[at.model] == 0) return;
+    if (!has_work(at, count, counts)) return;
     const size_t parameter = first + at.item, place = at.model * descent.state_stride + parameter;
     const float weight = descent.weights[at.model * descent.stride + parameter];
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     whole_step(CudaSgdUpdate descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,
                uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
-    if (at.item >= count || counts[at.model] == 0) return;
+    if (!has_work(at, count, counts)) return;
     const size_t parameter = first + at.item, place = at.model * descent.state_stride + parameter;
     const float bounded = gradient[place] * whole.factors[at.model], lr = *descent.lr;
     float *weight = descent.weights + at.model * descent.stride + parameter, *velocity = descent.velocity + place;
@@ -130,12 +130,11 @@ void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradien
 
 void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t stride, size_t first,
                     size_t count, const CudaStep *step) {
-    launch_items(add_share, (uint32_t)count, step, full, gradient, totals, stride, first, (uint32_t)count,
-                 step->counts);
+    launch_items(add_share, (uint32_t)count, step, full, gradient, totals, stride, first, (uint32_t)count);
 }
 
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step) {
-    launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count, step->counts);
+    launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count);
 }
 
 void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t stride, size_t first, size_t count,
@@ -156,13 +155,12 @@ void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, c
     launch_items(optimizer->squares    ? whole_step<true, false, false>
                  : optimizer->nesterov ? whole_step<false, true, false>
                                        : whole_step<false, false, false>,
-                 (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient, first, (uint32_t)count,
-                 step->counts);
+                 (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient, first, (uint32_t)count);
 }
 
 void cuda_whole_step_atomically(const CudaSgdUpdate *descent, const CudaWholeStep *whole,
                                 const CudaOptimizer *optimizer, const float *gradient, size_t first, size_t count,
                                 const CudaStep *step) {
     launch_items(whole_step<false, false, true>, (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient,
-                 first, (uint32_t)count, step->counts);
+                 first, (uint32_t)count);
 }

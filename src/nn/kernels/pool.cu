@@ -31,11 +31,12 @@ template <int SIZE> __device__ float4 window_maximum(const float4 *window, size_
 // A thread per window and four samples. With relu, max(0, .) follows at once: rectifying the maximum is rectifying all
 // values.
 template <int SIZE>
-__global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const float4 *in, bool relu, Shape in_shape,
-                                                             Shape windows, uint32_t size, uint32_t quads) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    pool_forward(float4 *out, const float4 *in, bool relu, Shape in_shape, Shape windows, uint32_t size, uint32_t quads,
+                 const uint32_t *counts) {
     uint32_t items = pool_items(windows, quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     PoolPlace place = pool_place(at.item, windows, quads);
     size_t row = (size_t)in_shape.columns * quads, plane = (size_t)in_shape.rows * row;
     in += ((size_t)at.model * (uint32_t)windows.channels + place.channel) * plane;
@@ -83,11 +84,11 @@ __device__ void window_backward(float4 *in_gradient, const float4 *window, float
 template <int SIZE>
 __global__ void __launch_bounds__(ITEM_THREADS)
     pool_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, bool relu, Shape in_shape,
-                  Shape out_shape, uint32_t size, uint32_t quads) {
+                  Shape out_shape, uint32_t size, uint32_t quads, const uint32_t *counts) {
     Shape windows = pool_all_windows(in_shape, (int)size);
     uint32_t items = pool_items(windows, quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     PoolPlace place = pool_place(at.item, windows, quads);
     uint32_t rows = (uint32_t)in_shape.rows, columns = (uint32_t)in_shape.columns, y = place.row * size,
              x = place.column * size;
@@ -152,10 +153,10 @@ __device__ float share_of(const Window &window, Span rows, Span columns) {
 template <bool AVERAGE>
 __global__ void __launch_bounds__(ITEM_THREADS)
     windows_forward(float4 *out, const float4 *in, bool relu, Shape in_shape, Shape out_shape, Window window,
-                    uint32_t quads) {
+                    uint32_t quads, const uint32_t *counts) {
     uint32_t items = pool_items(out_shape, quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     PoolPlace place = pool_place(at.item, out_shape, quads);
     const Plane plane = {(size_t)in_shape.columns * quads, quads};
     in += ((size_t)at.model * (uint32_t)in_shape.channels + place.channel) * (uint32_t)in_shape.rows * plane.row;
@@ -194,10 +195,10 @@ enum { WINDOWS_RESIDENT = 4 };
 template <bool AVERAGE>
 __global__ void __launch_bounds__(ITEM_THREADS, WINDOWS_RESIDENT)
     windows_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, Shape in_shape,
-                     Shape out_shape, Window window, uint32_t samples) {
+                     Shape out_shape, Window window, uint32_t samples, const uint32_t *counts) {
     uint32_t items = pool_items(in_shape, samples);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const PoolPlace place = pool_place(at.item, in_shape, samples);
     const Plane plane = {(size_t)in_shape.columns * samples, samples};
     const size_t channel = (size_t)at.model * (uint32_t)in_shape.channels + place.channel;

@@ -126,10 +126,11 @@ __device__ Cell cell_of(uint32_t item, const ProductPlace &at, const Kept &kept,
 template <typename Kind, uint32_t THREAD_ROWS, uint32_t QUADS>
 __global__ void __launch_bounds__(PRODUCT_THREADS)
     recurrent_forward(Kept kept, float *out, const float *weight, const float *bias, size_t stride, uint32_t t,
-                      ProductSizes of) {
+                      ProductSizes of, const uint32_t *counts) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, false, Kind::tile_gates, Kind::gates>;
     __shared__ Tile tile;
     const ProductPlace at = product_place<Tile>(of);
+    if (counts[at.lanes] == 0) return; // the whole block
     const float4 *states = (const float4 *)kept.states + ((size_t)at.lanes * kept.steps + t) * kept.units * of.quads;
     sum_products(tile, weight + at.lanes * stride, states, at.first_row, at.first_quad, of);
     bias += at.lanes * stride;
@@ -154,10 +155,11 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
 template <typename Kind, uint32_t THREAD_ROWS, uint32_t QUADS>
 __global__ void __launch_bounds__(PRODUCT_THREADS)
     recurrent_backward(Kept kept, const float *state_gradients, const float *out_gradient, const float *weight,
-                       size_t stride, uint32_t t, ProductSizes of) {
+                       size_t stride, uint32_t t, ProductSizes of, const uint32_t *counts) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, true>;
     __shared__ Tile tile;
     const ProductPlace at = product_place<Tile>(of);
+    if (counts[at.lanes] == 0) return; // the whole block
     const size_t step = (size_t)at.lanes * kept.steps + t;
     const float4 *later = (const float4 *)state_gradients + (step + 1) * Kind::gates * kept.units * of.quads;
     sum_products(tile, weight + at.lanes * stride, later, at.first_row, at.first_quad, of);
@@ -217,14 +219,14 @@ void launch_step(const Kernel (&kernels)[2][2], const ProductSizes &of, const Cu
     const size_t models = (size_t)step->models;
     const bool many_rows = !product_has_few_rows(quads, models, of);
     launch(kernels[many_quads][many_rows], product_blocks(many_rows ? MANY_ROWS : FEW_ROWS, quads, models, of),
-           PRODUCT_THREADS, step->stream, arguments..., of);
+           PRODUCT_THREADS, step->stream, arguments..., of, step->counts);
 }
 
 template <typename Kind>
 void forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
              const CudaStep *step) {
-    static void (*const kernels[2][2])(Kept, float *, const float *, const float *, size_t, uint32_t, ProductSizes) =
-        BY_TILE(recurrent_forward);
+    static void (*const kernels[2][2])(Kept, float *, const float *, const float *, size_t, uint32_t, ProductSizes,
+                                       const uint32_t *) = BY_TILE(recurrent_forward);
     const Recurrent of = recurrent_of<Kind>(kept, layer, step);
     const uint32_t units = of.kept.units;
     cuda_linear_product(of.kept.gates, in, weight, weight + of.input_bias, stride, false, &of.input, step);
@@ -240,7 +242,7 @@ template <typename Kind>
 void backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
               const float *weight, size_t stride, size_t gradient_stride, const Layer *layer, const CudaStep *step) {
     static void (*const kernels[2][2])(Kept, const float *, const float *, const float *, size_t, uint32_t,
-                                       ProductSizes) = BY_TILE(recurrent_backward);
+                                       ProductSizes, const uint32_t *) = BY_TILE(recurrent_backward);
     const Recurrent of = recurrent_of<Kind>(kept, layer, step);
     const uint32_t units = of.kept.units;
     const float *state_gradients = Kind::state_gradients(of.kept);

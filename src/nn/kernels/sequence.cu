@@ -17,9 +17,10 @@ __device__ uint32_t row_of(float value, uint32_t vocabulary) {
 
 // A thread per value of a step of a sample.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    embedding_forward(float *out, const float *in, const float *weight, size_t stride, Table table, uint32_t items) {
+    embedding_forward(float *out, const float *in, const float *weight, size_t stride, Table table, uint32_t items,
+                      const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const uint32_t place = at.item / table.samples, sample = at.item - place * table.samples;
     const uint32_t step = place / table.width, column = place - step * table.width;
     in += (size_t)at.model * table.steps * table.samples;
@@ -32,9 +33,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // additions would be faster for words, but their order, and so the bits, would change from run to run.
 __global__ void __launch_bounds__(ITEM_THREADS)
     embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride, Table table,
-                       uint32_t items) {
+                       uint32_t items, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const uint32_t row = at.item / table.width, column = at.item - row * table.width;
     in += (size_t)at.model * table.steps * table.samples;
     out_gradient += ((size_t)at.model * table.steps * table.width + column) * table.samples;
@@ -54,10 +55,11 @@ Table table_of(const Layer *layer, const CudaStep *step) {
 }
 
 // A thread per value of a step of a sample.
-__global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, const float *in, const float *weight,
-                                                                  size_t stride, uint32_t samples, uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    positions_forward(float *out, const float *in, const float *weight, size_t stride, uint32_t samples, uint32_t items,
+                      const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const size_t place = (size_t)at.model * items + at.item;
     out[place] = in[place] + weight[at.model * stride + at.item / samples];
 }

@@ -5,9 +5,10 @@
 namespace {
 
 __global__ void __launch_bounds__(ITEM_THREADS)
-    swap_axes(float4 *out, const float4 *in, uint32_t first, uint32_t second, uint32_t block, uint32_t items) {
+    swap_axes(float4 *out, const float4 *in, uint32_t first, uint32_t second, uint32_t block, uint32_t items,
+              const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    if (!has_work(at, items, counts)) return;
     const uint32_t number = at.item / block, b = number / first, a = number - b * first;
     const uint32_t from = (a * second + b) * block + (at.item - number * block);
     out[(size_t)at.model * items + at.item] = in[(size_t)at.model * items + from];
