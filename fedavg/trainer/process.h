@@ -43,7 +43,7 @@ enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 // How the caller waits for a line. Both functions are called several times a second; they may be NULL.
 typedef struct TrainerWait {
     bool starts;            // the trainer has just been started: once a minute the log says so
-    double start_seconds;   // ... and after so many it is given up; 0: never
+    double start_seconds;   // after which it is given up; 0: never
     double silence_seconds; // without a line until the trainer counts as hung; 0: never
     void (*on_wait)(void *context);
     bool (*is_cancelled)(void *context); // ends the wait with CANCELLED

@@ -125,8 +125,8 @@ Status cuda_net_hold(CudaNet *net, size_t first, size_t end, Error *err);
 // (Hogwild), a step with a gradient that is not finite is refused, and staleness is counted.
 Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);
 
-// Asynchronous. Computes the gradient of one step (into plan.gradient; an idle model's means nothing) without an update,
-// and moves on to the next step.
+// Asynchronous. Computes the gradient of one step (into plan.gradient; an idle model's means nothing) without an
+// update, and moves on to the next step.
 Status cuda_net_gradient(CudaNet *net, Error *err);
 
 // Asynchronous. Adds the gradients of the next `steps` batches to plan.full_gradient, each with its share of the task's

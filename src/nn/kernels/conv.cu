@@ -298,8 +298,8 @@ bool is_tiled(const Layer *layer) {
             layer->dilation.columns == 1);
 }
 
-// Of a tiled layer. One kernel serves both passes by two such maps: a plain layer's input gradient is a convolution of
-// the output's gradient, with K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
+// The layer must be tiled. One kernel serves both passes by two such maps: a plain layer's input gradient is a
+// convolution of the output's gradient, with K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
 ConvMap forward_map(const Layer *layer, int samples) {
     const Window &window = layer->window;
     return layer_is_plain(layer)

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
         add_taps(taps, in, out_gradient, of, first / width, first % width);
 #pragma unroll
         for (int tap = 0; tap < TAPS_AT_ONCE; tap++) {
-            if (first + tap >= height * width) break; // the same for the whole block
+            if (first + tap >= height * width) break; // in all threads of the block
             const float sum = sum_block(sums, taps[tap]);
             if (threadIdx.x == 0) gradient[first + tap] = sum;
         }

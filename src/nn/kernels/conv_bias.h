@@ -27,8 +27,8 @@ inline size_t conv_bias_blocks(const ConvBias &bias, const CudaStep *step) {
     return bias.first + (bias.gradient ? (size_t)step->models * bias.channels : 0);
 }
 
-// Whether this block is the bias's; if so, it writes the sum of its plane, unless its model is idle. The sum has CONV_BIAS_FLOATS parts, added in
-// pairs, so that its bits do not depend on the number of threads.
+// Whether this block is the bias's; if so, it writes the sum of its plane, unless its model is idle. The sum has
+// CONV_BIAS_FLOATS parts, added in pairs, so that its bits do not depend on the number of threads.
 __device__ inline bool conv_bias_block(float *shared, const ConvBias &bias, const float4 *gradient,
                                        const uint32_t *counts) {
     if (blockIdx.x < bias.first) return false;
