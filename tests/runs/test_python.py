@@ -72,6 +72,17 @@ class Python(unittest.TestCase):
         self.assertEqual(again.rows("round")[-1]["round"], done + 2)
         self.assertRaisesRegex(sounder.Error, "no summary", lambda: sounder.Run(self.path("none")).summary)
 
+    def test_the_live_links_of_a_killed_run_are_not_followed(self):
+        one = sounder.train(self.path("one"), data=self.data(), **QUICK)
+        own = np.array(one.weights()["fc1.weight"])
+        other = sounder.train(self.path("other"), data=self.data(), **{**QUICK, "lr": 0.3})
+        os.mkdir(self.path("one", "live"))  # as if another run had the number of the process that was killed
+        os.symlink(self.path("other", "model.safetensors"), self.path("one", "live", "global.safetensors"))
+        self.assertTrue(np.array_equal(one.weights()["fc1.weight"], own))
+        self.assertFalse(np.array_equal(other.weights()["fc1.weight"], own))
+        os.remove(self.path("one", "model.safetensors"))
+        self.assertRaisesRegex(sounder.Error, "ended without a model; sounder.resume goes on with it", one.weights)
+
     def test_a_plan_is_the_programs_lines_by_name_and_leaves_no_run(self):
         told = sounder.plan(data=self.data(), **QUICK)
         self.assertEqual(list(told), ["shared memory", "private memory", "in all", "files", "time"])

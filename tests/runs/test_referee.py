@@ -188,6 +188,14 @@ class Federation(RunCase):
         with self.assertRaisesRegex(sounder.Error, r"fc1.bias came back with shape \(1,\); the run's has \(10,\)"):
             sounder.referee(folder, lambda weights, turn: dict(weights, **{"fc1.bias": np.zeros(1)}))
 
+    def test_steps_of_the_size_of_rounding_are_not_judged(self):
+        # Weights that are large beside the steps: one who does nothing would agree with every client.
+        self.train(*SMALL, "--lr", "0.5", "--out", "large")
+        self.train(*SMALL, "--lr", "1e-7", "--momentum", "0", "--init", "large/model.safetensors", "--out", "run")
+        self.export("run", "--federation", "federation")
+        with self.assertRaisesRegex(sounder.Error, r"the run's largest change in a step is \d.*e-0\d, which is rounding beside its weights"):
+            sounder.referee(self.path("federation"), lambda weights, turn: weights)
+
     @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
     def test_the_example_finds_momentum_kept_between_rounds_in_pytorch(self):
         done = subprocess.run([sys.executable, os.path.join(PACKAGE, "examples", "referee.py")], text=True, timeout=DEADLINE, capture_output=True,

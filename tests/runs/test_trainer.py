@@ -5,7 +5,7 @@ Usage: test_trainer.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments
 import os, shutil, signal, sys, time, unittest
 
 from runs import ECHO_SECONDS, SLOWED, alive, children_of, descendants_of, parse_safetensors, wait_until
-from trainers import FAULTS, HANG_SECONDS, JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, patience, sleepers, torch
+from trainers import FAULTS, HANG_SECONDS, JOB, LAYERS, NUMPY, PACKAGE, TORCH, TrainerCase, np, patience, sleepers, torch
 
 
 class Trainers(TrainerCase):
@@ -164,6 +164,13 @@ class Trainers(TrainerCase):
         self.assertEqual(self.model("module-1"), self.model("module-2"))
         self.assertIn("2.running_mean", self.weights("module-1"))
         self.assertNotIn("2.num_batches_tracked", self.weights("module-1"))
+        sys.path.insert(0, PACKAGE)
+        import sounder
+        nn = torch.nn
+        made = sounder.Run(self.path("module-1")).load_into(nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)))
+        for name, value in self.weights("module-1").items():
+            self.assertTrue(np.array_equal(made.state_dict()[name].numpy(), value), name)
+        self.assertRaisesRegex(sounder.Error, "1.weight: of shape", sounder.Run(self.path("module-1")).load_into, nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.BatchNorm1d(9), nn.Linear(9, 10)))
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_frozen_body_stays_and_one_that_moves_is_named(self):

@@ -3,7 +3,7 @@
 Usage: test_trainer_nursery.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 SOUNDER_STORM_SEED=N: another order of what the storm kills, and when; a failed storm prints its own.
 """
-import os, random, resource, signal, socket, sys, time, unittest
+import os, random, re, resource, signal, socket, sys, time, unittest
 from types import SimpleNamespace
 
 from runs import DEADLINE, ECHO_SECONDS, alive, children_of, descendants_of, is_worker, wait_until
@@ -268,9 +268,23 @@ class Nursery(TrainerCase):
 
     def test_the_last_exception_is_shown_when_a_trainer_ends_the_run(self):
         _, err = self.run_with("run", "--trainer-option", "fault=raise", code=69)
-        self.assertRegex(err, r"rank \d: Traceback \(most recent call last\)")
+        self.assertEqual(len(re.findall(r"(?m)^rank \d: Traceback \(most recent call last\)", err)), 1, err)
+        self.assertEqual(err.count("sounder: error: "), 1, err)
+        self.assertNotIn(PACKAGE, err)  # the user's lines alone
+        self.assertRegex(err, r"rank \d: ValueError: the loss has no bottom\nsounder: error: .*\n$")
         self.assertIn("what it printed is in run/trainer.log", err)
         self.assertEqual(self.log("run").count("ValueError: the loss has no bottom"), 2)
+
+    def test_no_library_says_farewell(self):
+        farewell = "class Farewell:\n    def __del__(self, write=__import__('os').write): write(2, b'leaked function\\n' * 40)\nfarewell = Farewell()\n"
+        self.write("trainer.py", farewell + "import atexit, os\natexit.register(lambda: print('its own end'))\n" + NUMPY)
+        for start in ("fork", "each"):
+            self.run_with(start, "--trainer-start", start)
+            self.assertNotIn("leaked", self.log(start))
+            self.assertIn("its own end", self.log(start))
+        _, err = self.run_with("fails", "--trainer-option", "fault=raise", code=69)
+        self.assertNotIn("leaked", err)
+        self.assertRegex(err, r"rank \d: ValueError: the loss has no bottom\nsounder: error: .*\n$")
 
     def test_a_full_disk_under_the_log_is_one_warning(self):
         self.write("talks.py", NUMPY.replace("    velocity = {}", "    velocity = {}\n    if turn.trains and not turn.rehearsal: print(('x' * 99 + '\\n') * 60000)"))

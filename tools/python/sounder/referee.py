@@ -9,6 +9,9 @@ from .command import Error
 from .nets import _tensors
 
 
+_ROUNDING, _LEAST_CHANGE = 2e-6, 10  # of a weight: sums in another order; of the run's change, by that
+
+
 def _array(value):
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
 
@@ -57,13 +60,17 @@ def _compare(got, want, begun):
     if set(got) != set(want):
         raise Error(f"referee: the weights that came back have {', '.join(sorted(got)) or 'no tensor'}; the run's are {', '.join(sorted(want))}")
     worst, mine, its, agreement = (None, 0.0, 0.0, -1.0), [], [], 0.0
-    largest = max(np.abs(wanted - begun[name]).max(initial=0) for name, wanted in want.items())
+    changes = {name: np.abs(wanted - begun[name]).max(initial=0) for name, wanted in want.items()}
+    largest = max(changes.values())
+    if largest > 0 and all(change < _LEAST_CHANGE * _ROUNDING * np.abs(want[name]).max(initial=0) for name, change in changes.items()):
+        raise Error(f"referee: the run's largest change in a step is {largest:.2g}, which is rounding beside its weights, so that one who does "
+                    "nothing would agree; export a run with a larger --lr or more local epochs")
     for name, wanted in want.items():
         array = _array(got[name])
         if array.shape != wanted.shape:
             raise Error(f"referee: {name} came back with shape {array.shape}; the run's has {wanted.shape}")
         difference, change = np.abs(array - wanted).max(initial=0), np.abs(wanted - begun[name]).max(initial=0)
-        spare = 2e-6 * np.abs(wanted).max(initial=0)  # sums in another order round otherwise
+        spare = _ROUNDING * np.abs(wanted).max(initial=0)
         scale = max(change, 0.01 * largest, 1e-30)  # a bias before a normalisation moves by rounding alone
         by = max(difference - spare, 0) / scale if np.isfinite(difference) else np.inf
         worst = max(worst, (name, float(difference), float(change), float(by)), key=lambda one: one[3])

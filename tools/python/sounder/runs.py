@@ -1,4 +1,5 @@
 """Runs: begun, watched, stopped, gone on with, and what they leave."""
+import fcntl
 import json
 import os
 import re
@@ -159,26 +160,46 @@ class Run:
         with open(os.path.join(self.folder, "config.yaml")) as file:
             return file.read()
 
+    def _is_locked(self):
+        """Whether a process writes to the folder. The links of a run that was killed stay, and lead to whatever has its number by now."""
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(folder)
+        return False
+
     def weights(self):
         """name -> array. While the run lives they are the shared weights themselves, mapped without a copy; then the model's."""
-        for name in ("live/global.safetensors", "model.safetensors"):
-            path = os.path.join(self.folder, name)
-            if os.path.exists(path):
-                return read_safetensors(path)[0]
+        live, model = (os.path.join(self.folder, name) for name in ("live/global.safetensors", "model.safetensors"))
+        if os.path.exists(live) and self._is_locked():
+            return read_safetensors(live)[0]
+        if os.path.exists(model):
+            return read_safetensors(model)[0]
+        if self.rows("start"):
+            raise Error(f"{self.folder}: the run has ended without a model; sounder.resume goes on with it")
         raise Error(f"{self.folder}: neither a live model nor a finished one; is it the folder of a run?")
 
     def load_into(self, net):
-        """Copies the weights into a torch.nn.Module of which layers() made the run's net, and returns it."""
+        """Copies the weights into a torch.nn.Module, and returns it: the net of the run's trainer, whose tensors have their own names, or
+        one of which layers() made the run's net. What a trainer's net does not exchange stays."""
         import torch
 
-        weights, tensors = self.weights(), _tensors(net)
+        weights = self.weights()
+        own = net.state_dict(keep_vars=True) if hasattr(net, "state_dict") else {}
+        tensors = [(name, own[name]) for name in weights if name in own]
+        if len(tensors) < len(weights):
+            tensors = _tensors(net)
         if {name for name, _ in tensors} != set(weights):
             raise Error(f"{self.folder}: the model has {', '.join(weights)}; this net has {', '.join(name for name, _ in tensors)}")
         with torch.no_grad():
             for name, tensor in tensors:
-                if tuple(tensor.shape) != weights[name].shape:
-                    raise Error(f"{name}: of shape {weights[name].shape} in {self.folder}, and {tuple(tensor.shape)} in this net")
-                tensor.copy_(torch.from_numpy(np.array(weights[name])))
+                into = torch.view_as_real(tensor) if tensor.is_complex() else tensor  # as it travels
+                if tuple(into.shape) != weights[name].shape:
+                    raise Error(f"{name}: of shape {weights[name].shape} in {self.folder}, and {tuple(into.shape)} in this net")
+                into.copy_(torch.from_numpy(np.array(weights[name])))
         return net
 
     def export_onnx(self, path):

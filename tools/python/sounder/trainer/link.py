@@ -2,11 +2,14 @@
 
 `sounder help trainer` documents every message.
 """
+import atexit
+import contextlib
 import json
 import math
 import mmap
 import os
 import socket
+import sys
 import time
 
 import numpy as np
@@ -128,12 +131,26 @@ class Data:
         return samples.astype(np.float32) * self.scale + self.shift
 
 
+def _say_no_farewell():
+    """At the interpreter's end libraries tell of what they leak, in dozens of lines behind what the user has to read. The exit code stays,
+    and what the program itself does at its exit: it is done here, since functions that were registered later are called earlier."""
+    atexit.unregister(_say_no_farewell)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(nothing, fd)
+
+
 def begin(role="trainer"):
     """The link that the worker has made, and its first message. An aggregator's (role) is the parent's."""
     fd = os.environ.pop("SOUNDER_TRAINER", None)
     if fd is None:
         raise Error(f"this program is a run's {role}, which Sounder starts: sounder train --{role} 'python3 {role}.py' --data fashion-mnist")
     line = Line(int(fd))
+    atexit.register(_say_no_farewell)  # forks inherit it
     hello = line.receive()
     if hello is None:
         raise SystemExit(0)

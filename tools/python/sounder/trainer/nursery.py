@@ -76,6 +76,8 @@ class Nursery:
     def keep(self):
         """Forks until the run ends. Returns in each fork."""
         gc.collect()
+        with contextlib.suppress(AttributeError):  # not glibc's
+            LIBC.malloc_trim(0)  # what the rehearsal has left would be this process's for the whole run
         gc.freeze()  # a collection would write to pages that all forks share
         while True:
             for fd, _ in self.poll.poll():

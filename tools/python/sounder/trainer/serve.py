@@ -8,7 +8,7 @@ import traceback
 import numpy as np
 
 from ..command import Error
-from .files import own_files
+from .files import PACKAGE, own_files
 from .link import Data, Desk, begin
 from .nursery import Nursery, obstacle
 from .tensors import ArrayNet
@@ -66,8 +66,13 @@ def _describe(net, line, hello, whole_test, state, still):
 def _tell(line, error):
     """An exception ends the trainer: the log gets the whole of it, the worker its last line. Mistakes that this package finds would
     be made again, so they end the run at once."""
-    traceback.print_exception(type(error), error, error.__traceback__)
+    trace = error.__traceback__
+    while trace.tb_next and trace.tb_frame.f_code.co_filename.startswith(PACKAGE + os.sep):
+        trace = trace.tb_next  # the user's own lines, without those that called them
+    traceback.print_exception(type(error), error, trace)
     sentence = traceback.format_exception_only(type(error), error)[-1].strip()
+    if sentence == "bdb.BdbQuit":
+        sentence += ": a run's programs have no terminal; sounder.check(net, train, test, (x, y), hang_seconds=3600) runs turns in yours"
     with contextlib.suppress(OSError):
         line.send(error=str(error) if isinstance(error, Error) else sentence, fatal=int(isinstance(error, Error)))
 

@@ -18,7 +18,7 @@ def widened(now, before):
 @torch.no_grad()
 def copy_all(to, tensors):
     """In one kernel, where PyTorch has it (2.1)."""
-    if hasattr(torch, "_foreach_copy_"):
+    if to and hasattr(torch, "_foreach_copy_"):  # which refuses an empty list
         torch._foreach_copy_(to, tensors)
         return
     for target, tensor in zip(to, tensors):

@@ -55,6 +55,9 @@ class TorchNet:
             net.to(device)
         floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if _floats(tensor)}
         candidates = _exchanged(net) if exchange is None else floating
+        for name, tensor in candidates.items():
+            if torch.nn.parameter.is_lazy(tensor):
+                raise Error(f"{name} has no shape yet, as the tensors of a lazy module: run one batch through the net in the function that makes it")
         self.parts = {}
         for name in chosen(candidates, exchange):  # of tied tensors the first name
             if not any(candidates[name] is tensor for tensor in self.parts.values()):
