@@ -299,7 +299,7 @@ bool is_tiled(const Layer *layer) {
 }
 
 // The layer must be tiled. One kernel serves both passes by two such maps: a plain layer's input gradient is a
-// convolution of the output's gradient, with K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
+// convolution of the output's gradient by the mirrored kernel with channels exchanged, and K - 1 - pad zeros around.
 ConvMap forward_map(const Layer *layer, int samples) {
     const Window &window = layer->window;
     return layer_is_plain(layer)
