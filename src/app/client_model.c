@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/train/run_metrics.h"
+#include "app/train/run_trust.h"
 #include "base/log.h"
 #include "fedavg/rules/training.h"
 
@@ -38,6 +39,7 @@ Status client_model_open(ClientModel *self, const char *folder, uint32_t client,
     if (access(config, R_OK) != 0)
         return fail_errno(err, STATUS_NOINPUT, "--client %u: needs the folder of a run, and %.200s has no config.yaml",
                           client, folder);
+    TRY(run_trust_programs(folder, false, err));
     TRY(reopened_run_open(&self->run, folder, folder, "it has no model of a client's", err));
     const uint32_t clients = self->run.memory.config->clients;
     if (client >= clients)

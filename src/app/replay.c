@@ -17,6 +17,7 @@
 
 #include "app/options/option_table.h"
 #include "app/train/reopened_run.h"
+#include "app/train/run_trust.h"
 #include "app/train/temporary_folder.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -274,6 +275,7 @@ static Status train_client(Replay *self, Error *err) {
 static Status replay(Replay *self, int *exit_code, Error *err) {
     uint32_t done;
     TRY(read_record(self, err));
+    TRY(run_trust_programs(self->options.run, true, err));
     TRY(make_folder(self, &done, err));
     TRY(train_before(self, done, exit_code, err));
     if (*exit_code != 0) return STATUS_OK; // a signal ended the run

@@ -87,6 +87,28 @@ class RunFolders(RunCase):
         self.assertIn("theirs belongs to another user (uid 65534)", err)
         self.assertEqual(os.listdir(self.path("theirs")), [])
 
+    def test_programs_that_another_users_run_names_are_not_started_and_those_of_an_own_one_are_told(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can make another user's folder")
+        self.train("--data", "synthetic:1x4x4:60:20", "--model", "linear classes", "--clients", "2", "--rounds", "2", "--out", "run")
+        with open(self.path("program"), "w") as file:
+            file.write("#!/bin/sh\ntouch " + self.path("started"))
+        os.chmod(self.path("program"), 0o755)
+        with open(self.path("run", "config.yaml"), "a") as file:
+            file.write(f"trainer: {self.path('program')}\n")
+        commands = (["eval", "run"], ["eval", "run", "--client", "1"], ["replay", "run", "--round", "2", "--client", "0"],
+                    ["worth", "run", "--samples", "0", "--out", "w"], ["export", "run", "--client", "0"])
+        for owned in ("run", "run/config.yaml"):
+            os.chown(self.path(owned), 65534, 65534)
+            for command in commands:
+                _, err = self.call(*command, code=64)
+                self.assertIn(f"{owned} belongs to another user (uid 65534), and the run in run names a program that would be started", err)
+            os.chown(self.path(owned), 0, 0)
+        self.assertFalse(os.path.exists(self.path("started")))
+        told = subprocess.run([SOUNDER, "eval", "run"], cwd=self.folder.name, capture_output=True, text=True, timeout=60).stderr
+        self.assertTrue(told.startswith(f"sounder: starts the trainer of run: {self.path('program')}\n"), told)
+        self.assertTrue(os.path.exists(self.path("started")))
+
     # What a run knows of itself --------------------------------------------------------------------------------------
 
     def test_a_run_records_what_it_was_and_every_line_has_a_time(self):

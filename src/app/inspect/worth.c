@@ -9,6 +9,7 @@
 #include "app/inspect/coalitions.h"
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
+#include "app/train/run_trust.h"
 #include "base/owned.h"
 #include "base/text.h"
 #include "fedavg/rules/world/client_list.h"
@@ -211,6 +212,7 @@ static Status find_worth(Worth *worth, int *exit_code, Error *err) {
         const char *last = strrchr(path, '/');
         snprintf(options->out, sizeof options->out, "worth/%.1000s", last ? last + 1 : path);
     }
+    if (!options->dry_run) TRY(run_trust_programs(options->folders[0], true, err));
     Status status = plan_runs(&plan, &worth->coalitions, experiment, err);
     if (status == STATUS_OK && options->format == TABLE_TEXT) {
         if (!options->dry_run)

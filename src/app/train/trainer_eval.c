@@ -8,6 +8,7 @@
 
 #include "app/train/model_file.h"
 #include "app/train/run_set_up.h"
+#include "app/train/run_trust.h"
 #include "fedavg/trainer/trainer.h"
 #include "io/metrics.h"
 
@@ -18,6 +19,7 @@ Status trainer_eval_options(Options *options, uint32_t *round, const Options *sa
     if (!options_given(options, "trainer-option"))
         memcpy(options->trainer_option, saved->trainer_option, sizeof options->trainer_option);
     if (!options_given(options, "trainer-threads")) options->trainer_threads = saved->trainer_threads;
+    if (!options_given(options, "trainer")) TRY(run_trust_programs(run, false, err));
     const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run);
     const Status status = metrics_past(&told, &(Folder){.fd = fd, .path = run}, err);
