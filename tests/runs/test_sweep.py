@@ -207,6 +207,30 @@ class Sweep(RunCase):
         self.sweep(*arguments)
         self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.05", "2e-6")], [66, 200, 66])
 
+    def test_halving_judges_no_run_by_its_death(self):
+        """A killed run continues; one that is killed again, as by the memory killer, ends the search before the next rung, and the same command goes on."""
+        arguments = ["--data", "synthetic:1x4x4:400:100", "--model", "linear classes", "--clients", "4", "--batch-size", "4", "--device", "cpu", "--lr", "0.0001,0.1",
+                     "--rounds", "300", "--search", "halving", "--parallel", "1", "--out"]
+        for kills in (0, 1, 2):
+            out = f"s{kills}"
+            process = subprocess.Popen([SOUNDER, "sweep", *arguments, out], cwd=self.folder.name, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.started.append(process)
+            for kill in range(kills):
+                self.wait_for_round(f"{out}/lr=0.1", 3 + 30 * kill)
+                with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                    os.kill(int(file.read().split()[-1]), signal.SIGKILL)
+            told, err = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 137 if kills == 2 else 0, told + err)
+            self.assertEqual("\nto round 300: 1 of 2" in told, kills < 2, told)
+            if kills == 1:
+                self.assertIn("lr=0.1  killed by SIGKILL; it continues\n", told)
+            if kills == 2:
+                self.assertIn("\nthe search stops here, since lr=0.1 has failed for a reason that is not in its values\n", told)
+                self.assertIn("\ngo on: the same command with --out s2 does what is not done\n", told)
+                self.sweep(*arguments, out)
+            self.assertEqual([len(self.rounds(f"{out}/lr={lr}")) for lr in ("0.0001", "0.1")], [100, 300])
+            self.assertEqual(self.model(f"{out}/lr=0.1"), self.model("s0/lr=0.1"))
+
     def test_an_experiment_file_says_what_all_runs_have(self):
         with open(self.path("exp.yaml"), "w") as file:
             file.write('data: synthetic:1x8x8:400:100\nmodel: "linear 10"\nclients: 3\nrounds: 1\n')

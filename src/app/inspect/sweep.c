@@ -162,6 +162,17 @@ static void take_as_done(Sweep *sweep, Job *job, const char *how) {
     tell_result(sweep, job, how);
 }
 
+// A kill says nothing of the values that a search compares, and the run has checkpoints.
+static bool is_continued(Sweep *sweep, Job *job, int wait_status, const char *words) {
+    if (sweep->plan.search != SWEEP_HALVING || !WIFSIGNALED(wait_status) || job->was_killed) return false;
+    job->was_killed = true;
+    const JobState now = sweep_job_look(job);
+    tell(sweep, job, "%s; it continues", words);
+    if (now == JOB_IS_DONE) take_as_done(sweep, job, "");
+    if (now == JOB_ELSEWHERE) job->state = now;
+    return true;
+}
+
 // The failure does not count if another process has begun the run since this sweep looked, or if the system refused
 // resources to it beside other runs: then it is tried again.
 static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
@@ -190,7 +201,8 @@ static void end_job(Sweep *sweep, Job *job, int wait_status) {
     if (code == 0) {
         sweep_process_tell(job);
         take_as_done(sweep, job, "");
-    } else if (!sweep->signal && !is_settled_otherwise(sweep, job, code, words)) {
+    } else if (!sweep->signal && !is_continued(sweep, job, wait_status, words) &&
+               !is_settled_otherwise(sweep, job, code, words)) {
         job->state = JOB_HAS_FAILED;
         job->code = code;
         sweep->failed++;
@@ -326,6 +338,12 @@ static Status climb(Sweep *sweep, Error *err) {
         printf("to round %d: %zu of %zu, a run for each seed\n", ladder.rounds[rung], ladder.groups[rung],
                ladder.groups[0]);
         TRY(run_part(sweep, err));
+        const Job *unjudged = halving_unjudged(sweep->jobs, sweep->plan.count);
+        if (unjudged && !sweep->signal && rung + 1 < ladder.rungs) {
+            printf("the search stops here, since %s has failed for a reason that is not in its values\n",
+                   unjudged->name);
+            return STATUS_OK;
+        }
         if (!sweep->signal) TRY(halving_select(sweep->jobs, &ladder, rung, &sweep->plan, err));
     }
     return STATUS_OK;

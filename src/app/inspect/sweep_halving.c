@@ -155,6 +155,17 @@ static Status check_figures(const Score *scores, const size_t *firsts, size_t gr
     return STATUS_OK;
 }
 
+// A model that is not finite, and options or data that train refuses, are the values' own fault.
+static bool is_by_values(int code) {
+    return code == EX_SOFTWARE || code == EX_USAGE || code == EX_DATAERR || code == EX_NOINPUT;
+}
+
+const Job *halving_unjudged(const Job *jobs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].state == JOB_HAS_FAILED && !is_by_values(jobs[i].code)) return &jobs[i];
+    return NULL;
+}
+
 static void leave_group(Job *jobs, const SweepPlan *plan, size_t first) {
     for (size_t i = first; i < plan->count; i++)
         if (same_group(plan, first, i) && jobs[i].state != JOB_HAS_FAILED) jobs[i].state = JOB_LEFT;

@@ -37,6 +37,10 @@ double halving_share(const SweepPlan *plan, int rounds);
 // USAGE if another process has one of the runs.
 Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err);
 
+// Returns a job that failed for a reason that says nothing of its values: it was killed, or the machine failed it. No
+// rung may be decided then. NULL: there is none.
+const Job *halving_unjudged(const Job *jobs, size_t count);
+
 // After the last rung no job is left out. USAGE for runs that are about different figures.
 Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err);
 

@@ -39,6 +39,7 @@ typedef struct Job {
     bool has_new_goals; // it continues a run, with another target or patience
     bool is_again;      // another process had the run, so it was refused once and looked at again
     bool is_beside;     // other runs ran beside it for some time
+    bool was_killed;    // by a signal of some other process, and was begun again since
 } Job;
 
 int job_argument_count(const Job *job);
