@@ -75,11 +75,13 @@ static Status compute(BatchResult *sum, Answer *answers, float *logits, const fl
 static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const Spec *spec, const Dataset *data,
                                 const Chosen *attack, Error *err) {
     Net net;
-    Spec marking = *spec;
     uint32_t others[EVALUATION_CHUNK];
-    marking.trigger = (uint32_t)attack->number[BACKDOOR_SIZE];
-    TRY(net_init(&net, &marking, kernels_best(), err));
-    for (uint32_t first = 0; first < data->test.count; first += EVALUATION_CHUNK) {
+    Spec *marking = malloc(sizeof *marking);
+    if (!marking) return fail(err, STATUS_OS, "no memory for a net");
+    *marking = *spec;
+    marking->trigger = (uint32_t)attack->number[BACKDOOR_SIZE];
+    const Status status = net_init(&net, marking, kernels_best(), err);
+    for (uint32_t first = 0; first < data->test.count && status == STATUS_OK; first += EVALUATION_CHUNK) {
         Batch batch = test_batch(data, first);
         BatchResult result;
         batch.count = batch.triggered = attack_others(others, data->test.labels, first, batch.count, attack);
@@ -90,8 +92,9 @@ static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const
         outcome->marked += batch.count;
         outcome->marked_hits += result.hits;
     }
-    net_free(&net);
-    return STATUS_OK;
+    if (status == STATUS_OK) net_free(&net);
+    free(marking);
+    return status;
 }
 
 // Whether the user wants to know the classes that the net confuses.
@@ -168,22 +171,26 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
 
 static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,
                             const Dataset *data, Error *err) {
-    Spec spec;
     RunDevice device = {0};
-    float *parameters;
+    float *parameters = NULL;
     if (options->trainer[0]) return evaluate_by_trainer(file, subject, options, data, err);
     TRY(run_check_samples(data, err));
-    TRY(subject_read_model(&spec, &parameters, subject, file, options, data, err));
-    spec.float_input = data->items.pixel_bytes > 1;
-    spec.squared_loss = dataset_has_numbers(&data->items);
-    spec.label_rows = dataset_has_rows(&data->items);
-    spec.one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
-    Status status = run_device_open(&device, options, NULL, err);
+    Spec *spec = malloc(sizeof *spec); // too large for a small stack
+    if (!spec) return fail(err, STATUS_OS, "no memory for a net");
+    Status status = subject_read_model(spec, &parameters, subject, file, options, data, err);
+    if (status != STATUS_OK) free(spec);
+    TRY(status);
+    spec->float_input = data->items.pixel_bytes > 1;
+    spec->squared_loss = dataset_has_numbers(&data->items);
+    spec->label_rows = dataset_has_rows(&data->items);
+    spec->one_vs_rest = options->loss == LOSS_BCE && !dataset_has_targets(&data->items);
+    status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
-        status = evaluate(parameters, &spec, subject, data, options, &device, err);
+        status = evaluate(parameters, spec, subject, data, options, &device, err);
         run_device_close(&device, false);
     }
     free(parameters);
+    free(spec);
     return status;
 }
 

@@ -4,9 +4,9 @@ SOUNDER_EXHAUSTIVE=1 in the environment: every algorithm whose clients keep some
 
 Usage: test_resume.py PATH_OF_SOUNDER [unittest arguments]
 """
-import hashlib, json, os, shlex, shutil, struct, subprocess, sys, unittest
+import hashlib, json, os, resource, shlex, shutil, struct, subprocess, sys, unittest
 
-from runs import RunCase, sha256
+from runs import SANITIZED, SOUNDER, RunCase, sha256
 
 TINY = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--clients", "4", "--batch-size", "8", "--quiet"]
 STATEFUL = {"scaffold": [], "feddyn": [], "local-sgd": ["--momentum", "0.9"], "post-local-sgd": ["--momentum", "0.9"], "easgd": [], "eamsgd": ["--momentum", "0.9"],
@@ -110,6 +110,17 @@ class Beginnings(RunCase):
             file.write(b"somebody's")
         _, err = self.train(*TINY, "--algorithm", "scaffold", "--rounds", "1", "--out", "other", code=64)
         self.assertIn("other holds clients.kept, which a new run would write over", err)
+
+
+    @unittest.skipIf(SANITIZED, "frames are larger with sanitizers")
+    def test_a_small_stack_is_enough(self):
+        """Batch systems set limits of 2 MB."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_STACK, (3 << 19, 3 << 19))
+        self.finish(self.start(*TINY, "--rounds", "1", "--out", "run", preexec_fn=limit))
+        self.finish(self.start("--resume", "run", "--rounds", "2", "--quiet", preexec_fn=limit))
+        for command in (["eval", "run", "--confusion"], ["replay", "run", "--round", "2", "--client", "0"], ["runs", "run"]):
+            subprocess.run([SOUNDER, *command], cwd=self.folder.name, check=True, timeout=60, capture_output=True, preexec_fn=limit)
 
 
 class Ends(RunCase):

@@ -156,20 +156,27 @@ void model_entries(TensorEntry *entries, const TensorList *list) {
 
 Status model_header(char **header, size_t *header_bytes, const Spec *spec, const TensorList *list,
                     const ModelAbout *about, Error *err) {
-    TensorEntry entries[TENSORS_MOST];
+    TensorEntry *entries = calloc((size_t)list->count + 1, sizeof *entries);
+    if (!entries) return fail(err, STATUS_OS, "no memory for the names of %d tensors", list->count);
     ModelNotes notes;
     model_notes(&notes, spec, about);
     model_entries(entries, list);
-    return safetensors_header(header, header_bytes, entries, (size_t)list->count, notes.notes, notes.count, err);
+    const Status status =
+        safetensors_header(header, header_bytes, entries, (size_t)list->count, notes.notes, notes.count, err);
+    free(entries);
+    return status;
+}
+
+static NamedTensor named_tensor(const ParameterTensor *tensor, const float *parameters) {
+    NamedTensor named = {.rank = tensor->rank, .values = parameters + tensor->first};
+    snprintf(named.name, sizeof named.name, "%s", tensor->name);
+    memcpy(named.shape, tensor->shape, sizeof tensor->shape);
+    return named;
 }
 
 void model_tensors(NamedTensor *tensors, const TensorList *list, const float *parameters) {
-    for (int i = 0; i < list->count; i++) {
-        const ParameterTensor *tensor = &list->tensors[i];
-        tensors[i] = (NamedTensor){.rank = tensor->rank, .values = parameters + tensor->first};
-        snprintf(tensors[i].name, sizeof tensors[i].name, "%s", tensor->name);
-        memcpy(tensors[i].shape, tensor->shape, sizeof tensor->shape);
-    }
+    for (int i = 0; i < list->count; i++)
+        tensors[i] = named_tensor(&list->tensors[i], parameters);
 }
 
 // Adds names to one sentence, as many as fit.
@@ -187,13 +194,12 @@ static void add_name(Names *names, const char *name) {
 // partial: some tensors need not fit; they stay as they are, which a warning says.
 static Status load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, bool partial,
                    Error *err) {
-    NamedTensor tensors[TENSORS_MOST];
     bool fits[TENSORS_MOST];
     Names unfit = {.count = 0};
-    model_tensors(tensors, list, parameters);
     for (int t = 0; t < list->count; t++) {
         char why_not[CHECKPOINT_WHY_BYTES];
-        fits[t] = checkpoint_fits(why_not, file, &tensors[t], true);
+        const NamedTensor tensor = named_tensor(&list->tensors[t], parameters);
+        fits[t] = checkpoint_fits(why_not, file, &tensor, true);
         if (!fits[t]) add_name(&unfit, why_not);
     }
     const bool is_some = partial && unfit.count < list->count;
@@ -203,8 +209,10 @@ static Status load(float *parameters, const TensorList *list, const Safetensors 
     else if (unfit.count > 0)
         return fail(err, STATUS_DATA, "%s does not fit the net (%d of %d tensors): %s%s", path, unfit.count,
                     list->count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
-    for (int t = 0; t < list->count; t++)
-        if (fits[t]) checkpoint_load_floats(parameters + list->tensors[t].first, file, &tensors[t]);
+    for (int t = 0; t < list->count; t++) {
+        const NamedTensor tensor = named_tensor(&list->tensors[t], parameters);
+        if (fits[t]) checkpoint_load_floats(parameters + list->tensors[t].first, file, &tensor);
+    }
     return STATUS_OK;
 }
 

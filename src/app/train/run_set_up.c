@@ -157,36 +157,37 @@ Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side
     return run_memory_partition(memory, &partition, err);
 }
 
-static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
+// A config is too large for a stack of 2 MB to hold several.
+static void fill_config(RunConfig *config, const Options *options, const Spec *spec, const Nodes *nodes) {
     const Algorithm algorithm = algorithm_of(&options->recipe);
     const bool in_real_time = algorithm.engine->buffers && options_clock_is_real(options);
     const RunFigure figure = run_figure_of(options, false);
-    return (RunConfig){
-        .spec = *spec,
-        .training = options->training,
-        .world = options->world,
-        .recipe = options->recipe,
-        .release = options->release,
-        .engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe),
-        .tests_clients =
-            options->eval_clients_every > 0 || options->new_clients[0] || run_figure_tests_clients(&figure),
-        .weighs_classes = options->class_weights[0] != '\0',
-        .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
-        .records = options->records_updates,
-        .finetune_epochs = (uint32_t)options->finetune_epochs,
-        .workers = (uint32_t)options->workers,
-        .clients = (uint32_t)options->clients,
-        .population = (uint32_t)options->population,
-        .arriving = (uint32_t)options->arriving,
-        .attack = options->attack_rule,
-        .view = options->view,
-        .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
-        .log_level = (uint32_t)options->log_level,
-        .seed = options->seed,
-        .parameters = spec->parameter_count,
-        .begins_with_given = options->init[0] != 0 || options->trainer[0] != 0,
-        .node = nodes->rank,
-        .nodes = nodes->size};
+    memset(config, 0, sizeof *config);
+    config->spec = *spec;
+    config->training = options->training;
+    config->world = options->world;
+    config->recipe = options->recipe;
+    config->release = options->release;
+    config->engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe);
+    config->tests_clients =
+        options->eval_clients_every > 0 || options->new_clients[0] || run_figure_tests_clients(&figure);
+    config->weighs_classes = options->class_weights[0] != '\0';
+    config->inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound;
+    config->records = options->records_updates;
+    config->finetune_epochs = (uint32_t)options->finetune_epochs;
+    config->workers = (uint32_t)options->workers;
+    config->clients = (uint32_t)options->clients;
+    config->population = (uint32_t)options->population;
+    config->arriving = (uint32_t)options->arriving;
+    config->attack = options->attack_rule;
+    config->view = options->view;
+    config->cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round);
+    config->log_level = (uint32_t)options->log_level;
+    config->seed = options->seed;
+    config->parameters = spec->parameter_count;
+    config->begins_with_given = options->init[0] != 0 || options->trainer[0] != 0;
+    config->node = nodes->rank;
+    config->nodes = nodes->size;
 }
 
 // Returns the most spans that a worker can record per round, with all jobs and no deaths: training and evaluation.
@@ -334,9 +335,10 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header;
-    *plan = (RunPlan){.config = make_config(options, spec, nodes),
-                      .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    memset(plan, 0, sizeof *plan);
+    plan->spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0;
     RunConfig *config = &plan->config;
+    fill_config(config, options, spec, nodes);
     memory->tensors = net ? trainer_net_tensors(net) : spec_tensors(spec);
     if (net) TRY(run_plan_trainer(&config->trainer, options, err));
     config->trainer.whole_test = net && net->whole_test;
@@ -378,13 +380,17 @@ void run_plan_free(RunPlan *plan) {
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
                          const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
                          Error *err) {
-    RunPlan plan;
-    TRY(run_plan_memory(&plan, memory, options, spec, net, about, device, nodes, err));
-    const Folder client_state_folder = run_folder_at(folder);
-    if (folder->lock_fd >= 0) plan.client_state_folder = &client_state_folder;
-    Status status = run_check_memory(&plan, memory, options, folder, err);
-    if (status == STATUS_OK) status = run_memory_create(memory, &plan, err);
-    run_plan_free(&plan);
+    RunPlan *plan = malloc(sizeof *plan);
+    if (!plan) return fail(err, STATUS_OS, "no memory for the plan of a run");
+    Status status = run_plan_memory(plan, memory, options, spec, net, about, device, nodes, err);
+    if (status == STATUS_OK) {
+        const Folder client_state_folder = run_folder_at(folder);
+        if (folder->lock_fd >= 0) plan->client_state_folder = &client_state_folder;
+        status = run_check_memory(plan, memory, options, folder, err);
+        if (status == STATUS_OK) status = run_memory_create(memory, plan, err);
+        run_plan_free(plan);
+    }
+    free(plan);
     TRY(status);
     TRY(choose_attackers(memory, options, err));
     if (memory->class_weights) TRY(class_weights_read(memory, options, err));
