@@ -165,6 +165,7 @@ Status train_write_model(Run *run, Error *err) {
     const FilePart file[] = {{run->memory.weights_segment.memory, config->weights_offset},
                              {state_tested_model(&run->memory), config->parameters * sizeof(float)}};
     TRY(run_folder_check(&run->folder, err));
+    TRY(run_checkpoint_prune(&run->folder, run->rounds_done, err));
     TRY(durable_write(&folder, MODEL_NAME, file, 2, err));
     if (state_models(config) > 1) TRY(write_clusters(run, &folder, err));
     TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));

@@ -172,6 +172,10 @@ fail:
     free(header);
     owned_free(&owned);
     TRY(status);
+    return checkpoint_prune(folder, rounds_done, err);
+}
+
+Status checkpoint_prune(const Folder *folder, uint32_t rounds_done, Error *err) {
     TRY(prune(folder, &PARTIAL, 0, err));
     return prune(folder, &WHOLE, rounds_done, err);
 }

@@ -29,6 +29,10 @@ typedef struct NamedTensor {
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
                         const TensorNote *notes, size_t note_count, Error *err);
 
+// Removes what a writer that was killed could not: checkpoints before the last two up to `rounds_done`, and temporary
+// files.
+Status checkpoint_prune(const Folder *folder, uint32_t rounds_done, Error *err);
+
 // Opens the newest valid checkpoint in the folder; skips damaged ones with a warning in the log. *found says whether
 // there is any checkpoint; *rounds_done is read from its notes. Fails with DATA if all are damaged; with another status
 // if the folder or a file cannot be read, since the file may then still be good. The caller closes *file.

@@ -43,6 +43,8 @@ class Cuts(RunCase):
         shutil.copytree(self.path(run), self.path("cut"))
         with open(self.path("cut", "metrics.jsonl"), "wb") as file:
             file.writelines([*lines, torn])
+        if checkpoints == 3 and keeps_model:  # the writer of the last one was killed before it removed the one before the others
+            shutil.copy(self.path("cut", "checkpoints", "round-000002.safetensors"), self.path("cut", "checkpoints", "round-000001.safetensors"))
         for name in os.listdir(self.path("cut", "checkpoints")):
             if int(re.search(r"\d+", name)[0]) > checkpoints:
                 os.remove(self.path("cut", "checkpoints", name))

@@ -87,6 +87,9 @@ Status model_begin_from(float *parameters, const TensorList *list, const char *p
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err);
 
+// Removes checkpoints that a process did not, as it was killed right after it had written the last one.
+Status run_checkpoint_prune(const RunFolder *folder, uint32_t round, Error *err);
+
 // The bytes of a checkpoint's tensors, as it would be written now.
 uint64_t run_checkpoint_bytes(const RunMemory *memory);
 

@@ -98,7 +98,7 @@ static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error
         return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "%s/" CLIENT_STATE_FILE_NAME " is not as the checkpoint left it: what client %u keeps has changed; "
-                                             "give the file back, or begin anew with another --out",
+                "give the file back, or begin anew with another --out",
                 folder->path, client);
 }
 
@@ -142,6 +142,12 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     free(state.rows);
     safetensors_close(&file);
     return status;
+}
+
+Status run_checkpoint_prune(const RunFolder *folder, uint32_t round, Error *err) {
+    char path[RUN_PATH_BYTES];
+    const Folder checkpoints = checkpoints_at(path, folder);
+    return checkpoint_prune(&checkpoints, round, err);
 }
 
 uint64_t run_checkpoint_bytes(const RunMemory *memory) {

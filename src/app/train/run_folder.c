@@ -221,13 +221,22 @@ Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control
     return status;
 }
 
+// A file system of another machine may be interrupted.
+static bool remove_name(int folder, const char *name, int flags) {
+    int status;
+    do
+        status = unlinkat(folder, name, flags);
+    while (status != 0 && errno == EINTR);
+    return status == 0 || errno == ENOENT;
+}
+
 void run_folder_unlink_live(const RunFolder *folder) {
     const int live_fd = open_live(folder);
     if (live_fd < 0) return;
-    const bool gone = (unlinkat(live_fd, WEIGHTS_LINK, 0) == 0 || errno == ENOENT) &&
-                      (unlinkat(live_fd, CONTROL_LINK, 0) == 0 || errno == ENOENT) &&
-                      unlinkat(folder->lock_fd, LIVE, AT_REMOVEDIR) == 0;
-    if (!gone) log_warning("%s/%s stays, with links that lead nowhere: %s", folder->path, LIVE, strerror(errno));
+    remove_name(live_fd, WEIGHTS_LINK, 0); // if one of them stays, so does the folder
+    remove_name(live_fd, CONTROL_LINK, 0);
+    if (!remove_name(folder->lock_fd, LIVE, AT_REMOVEDIR))
+        log_warning("%s/%s stays, with links that lead nowhere: %s", folder->path, LIVE, strerror(errno));
     close(live_fd);
 }
 
