@@ -227,6 +227,29 @@ static bool tells_the_answer(const Dataset *data, size_t feature) {
     return dataset_has_targets(&data->items) ? is_target(data, feature) : tells_classes(data, feature);
 }
 
+// Columns of texts of which most samples have a value of their own, such as names or tickets.
+static void doubt_values(DatasetDoubts *doubts, const Dataset *data, const Form *settings) {
+    Columns columns = {.count = 0};
+    const char *name = data->feature_names, *column = name;
+    const size_t features = shape_size(data->shape);
+    uint32_t values = 0;
+    for (size_t feature = 0; feature <= features; feature++) {
+        const size_t bytes = column_bytes(column);
+        const bool goes_on =
+            feature < features && strncmp(name, column, bytes) == 0 && name[bytes] == DATASET_VALUE_FOLLOWS;
+        if (!goes_on && data->train.count >= LEAST_ROWS && 2 * (uint64_t)values > data->train.count)
+            add_column(&columns, column);
+        values = goes_on ? values + 1 : 1;
+        if (!goes_on) column = name;
+        if (feature < features) name += strlen(name) + 1;
+    }
+    doubt_columns(
+        doubts, &columns,
+        "has so many texts that most are of one or two samples, and each is a feature; if it only names samples",
+        "have so many texts that most are of one or two samples, and each is a feature; if they only name samples",
+        data, settings);
+}
+
 static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const Form *settings) {
     const bool is_named = settings->given[SETTING_LABEL] || settings->given[SETTING_TARGET];
     Columns named = {.count = 0}, telling = {.count = 0}, rows = {.count = 0};
@@ -247,7 +270,7 @@ static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const For
                   "have another whole number in each row; if they only number samples", data, settings);
 }
 
-// Numbers ---------------------------------------------------------------------------------------------------------
+// Numbers -------------------------------------------------------------------------------------------------------------
 
 // Says whether float32 numbers of a feature's size are so far apart that its values have lost the digits in which they
 // differ: times in seconds, Julian days, serial numbers. *greatest: of its numbers.
@@ -306,6 +329,7 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
              !settings_classes(&source->settings))
         doubt_classes(doubts, data, format);
     if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);
+    if (data->feature_names && !data->items.vocabulary) doubt_values(doubts, data, &source->settings);
     doubt_scale(doubts, data, format);
     doubt_channels(doubts, data, &source->settings);
     doubt_digits(doubts, data);

@@ -194,7 +194,7 @@ static void put_number(DatasetArrays *to, double number) {
 static void take_feature(DatasetArrays *to, const CsvColumns *columns, const CsvColumn *column, char *text) {
     double number;
     if (!csv_is_one_hot(columns, column)) {
-        csv_number(&number, text);
+        csv_number(&number, columns, text);
         put_number(to, number);
         return;
     }
@@ -211,7 +211,7 @@ static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTa
     for (int i = 0; i < columns->count; i++)
         if (columns->columns[i].role == CSV_FEATURE) take_feature(to, columns, &columns->columns[i], table->fields[i]);
     if (columns->target != CSV_NO_COLUMN) {
-        csv_number(&target, table->fields[columns->target]);
+        csv_number(&target, columns, table->fields[columns->target]);
         *(float *)(void *)to->labels = (float)target;
         to->labels += sizeof(float) / sizeof *to->labels;
     } else

@@ -9,7 +9,14 @@
 #include "base/suggest.h"
 #include "base/text.h"
 
-enum { MOST_VALUES = 1000, MOST_VALUES_OF_NUMBERS = 50, NAME_BYTES = 64, TEXT_BYTES = 44, LIST_BYTES = 300 };
+enum {
+    MOST_VALUES = 1000,
+    MOST_VALUES_OF_NUMBERS = 50,
+    NAME_BYTES = 64,
+    TEXT_BYTES = 44,
+    LIST_BYTES = 300,
+    NUMBER_BYTES = 64
+};
 
 // Roles ---------------------------------------------------------------------------------------------------------------
 
@@ -120,6 +127,8 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
                             .label = CSV_NO_COLUMN,
                             .target = CSV_NO_COLUMN,
                             .client = CSV_NO_COLUMN,
+                            .separator = table->separator,
+                            .has_comma = settings_say(settings, SETTING_DECIMAL, ","),
                             .one_hot = settings_say(settings, SETTING_TEXT, "one-hot"),
                             .drops = settings_say(settings, SETTING_MISSING, "drop")};
     if (!columns->columns) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
@@ -146,12 +155,20 @@ void csv_columns_free(CsvColumns *columns) {
 
 // Values --------------------------------------------------------------------------------------------------------------
 
-// The texts that pandas takes for a missing value, and "?" of the UCI repository.
-static bool is_gap(const char *text) {
-    static const char *const gaps[] = {"?",        "NA",     "N/A",     "n/a",     "NaN",     "nan",  "-nan",
-                                       "-NaN",     "null",   "NULL",    "None",    "<NA>",    "#N/A", "#NA",
-                                       "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
-    if (!*text) return true;
+// Says whether the text is one of a list between commas.
+static bool is_listed(const char *list, const char *text) {
+    const size_t bytes = strlen(text);
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == bytes && strncmp(list, text, bytes) == 0) return true;
+    return false;
+}
+
+// The texts that pandas takes for a missing value, "?" of the UCI repository, and those of the setting.
+static bool is_gap(const CsvColumns *columns, const char *text) {
+    static const char *const gaps[] = {"?",    "NA",       "N/A",    "n/a",     "NaN",     "nan",     "NAN",
+                                       "-nan", "-NaN",     "null",   "NULL",    "None",    "<NA>",    "#N/A",
+                                       "#NA",  "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
+    if (!*text || is_listed(form_text(columns->settings, SETTING_GAPS), text)) return true;
     if (!strchr("?Nn-<#1", *text) || (strchr("-1", *text) && !strpbrk(text, "#nN"))) return false;
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++)
         if (strcmp(text, gaps[i]) == 0) return true;
@@ -160,12 +177,28 @@ static bool is_gap(const char *text) {
 
 bool csv_has_gap(const CsvColumns *columns, const CsvTable *table) {
     for (int i = 0; i < columns->count; i++)
-        if (columns->columns[i].role != CSV_LEFT_OUT && is_gap(table->fields[i])) return true;
+        if (columns->columns[i].role != CSV_LEFT_OUT && is_gap(columns, table->fields[i])) return true;
     return false;
 }
 
-bool csv_number(double *number, const char *text) {
-    char *end;
+// Reads "1.234,5" as 1234.5. Points alone are refused: that of 1.234 may separate the fraction.
+static const char *with_point(char plain[NUMBER_BYTES], const char *text) {
+    const char *comma = strchr(text, ',');
+    char *to = plain;
+    if ((!comma && !strchr(text, '.')) || strlen(text) >= NUMBER_BYTES) return text;
+    if (!comma) return "";
+    for (const char *from = text; *from; from++) {
+        const bool is_between = *from == '.' && from > text && from < comma && strspn(from + 1, "0123456789") == 3;
+        if (*from == '.' && !is_between) return "";
+        if (*from != '.') *to++ = *from == ',' ? '.' : *from;
+    }
+    *to = '\0';
+    return plain;
+}
+
+bool csv_number(double *number, const CsvColumns *columns, const char *text) {
+    char *end, plain[NUMBER_BYTES];
+    if (columns->has_comma) text = with_point(plain, text);
     *number = strtod(text, &end);
     if (end != text && !*end) return isfinite((float)*number);
     const bool is_true = strcasecmp(text, "true") == 0;
@@ -188,6 +221,7 @@ static bool is_infinite(const char *text) {
 
 static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, const char *text, Error *err) {
     column->texts++;
+    column->looks[csv_look_of(text)]++;
     if (column->text) return STATUS_OK;
     column->text = strdup(text);
     column->text_row = table->row;
@@ -195,11 +229,12 @@ static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, 
     return column->text ? STATUS_OK : fail(err, STATUS_OS, "no memory for the values of %s", table->path);
 }
 
-static Status learn_number(bool *is_number, CsvColumn *column, const CsvTable *table, CsvPart part, int index,
+static Status learn_number(bool *is_number, CsvColumns *columns, const CsvTable *table, CsvPart part, int index,
                            Error *err) {
+    CsvColumn *column = &columns->columns[index];
     const char *text = table->fields[index];
     double number = 0;
-    *is_number = csv_number(&number, text);
+    *is_number = csv_number(&number, columns, text);
     if (!*is_number && column->role != CSV_LABEL && is_infinite(text))
         return refuse_infinite(table, table->names[index], text, err);
     if (!*is_number) return note_text(column, table, part, text, err);
@@ -230,7 +265,7 @@ static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, C
     const char *text = table->fields[index];
     uint32_t place;
     bool is_number;
-    TRY(learn_number(&is_number, column, table, part, index, err));
+    TRY(learn_number(&is_number, columns, table, part, index, err));
     if (part == CSV_TEST) return STATUS_OK;
     TRY(categories_add(&column->categories, &place, text, err));
     if (index == columns->kind) columns->kinds[columns->rows[CSV_TRAIN]] = place;
@@ -241,13 +276,13 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     CsvColumn *column = &columns->columns[index];
     const char *text = table->fields[index];
     if (column->role == CSV_LEFT_OUT) return STATUS_OK;
-    if (is_gap(text)) {
+    if (is_gap(columns, text)) {
         if (column->gaps++ == 0) column->gap_row = table->row, column->gap_part = part;
         return STATUS_OK;
     }
     if (column->role == CSV_LABEL || column->role == CSV_CLIENT) return learn_key(columns, index, table, part, err);
     bool is_number;
-    TRY(learn_number(&is_number, column, table, part, index, err));
+    TRY(learn_number(&is_number, columns, table, part, index, err));
     if (is_number && !columns->one_hot && column->known == 0) return STATUS_OK;
     if (columns->one_hot || column->known > 0) {
         TRY(require_utf8(table, index, err));

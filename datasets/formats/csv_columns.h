@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "datasets/formats/categories.h"
+#include "datasets/formats/csv_looks.h"
 #include "datasets/formats/csv_table.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
@@ -28,6 +29,7 @@ typedef struct CsvColumn {
     uint32_t numbers, texts, gaps; // how many values are of each kind, in the rows that are used
     double least, greatest;        // of the numbers
     char *text;                    // the first text, or number that is not whole of a label; owned
+    uint32_t looks[CSV_LOOKS];     // how many of the texts look so
     uint32_t text_row, gap_row;    // lines of the first text and the first gap
     CsvPart text_part, gap_part;
     bool has_many;            // more values than `categories` has
@@ -45,6 +47,8 @@ typedef struct CsvColumns {
     int label, target, client; // CSV_NO_COLUMN: none
     int kind;                  // the column of which each value keeps samples for training
     bool one_hot, drops;       // texts become numbers; rows with gaps are left out
+    bool has_comma;            // before the fraction of a number
+    char separator;            // of the table's columns
     uint32_t rows[2], dropped; // rows of each part that are used; rows left out
     uint32_t features;         // numbers of a sample
     uint32_t *kinds;           // (rows[CSV_TRAIN], with room for more) its values; owned
@@ -88,7 +92,13 @@ Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const c
 bool csv_has_gap(const CsvColumns *columns, const CsvTable *table);
 
 // Reads a number: digits, or true or false. Returns false for any other text, and if it is not finite as a float32.
-bool csv_number(double *number, const char *text);
+bool csv_number(double *number, const CsvColumns *columns, const char *text);
+
+// Says whether a column has texts that neither are numbers nor can become features.
+bool csv_is_unfit(const CsvColumns *columns, const CsvColumn *column);
+
+// Fails with DATA and one sentence about all columns that have unfit texts or gaps, and how each can be read.
+Status csv_refuse_unfit(const CsvColumns *columns, Error *err);
 
 // Says whether a column becomes one number for each of its values.
 static inline bool csv_is_one_hot(const CsvColumns *columns, const CsvColumn *column) {

@@ -37,7 +37,7 @@ static void tell_becomes(DatasetColumn *told, const CsvColumns *columns, const C
         snprintf(told->becomes, sizeof told->becomes, "clients 0 to %u", column->categories.count - 1);
     if (column->role == CSV_TARGET) snprintf(told->becomes, sizeof told->becomes, "targets");
     if (column->role != CSV_FEATURE || numbers == 0) return;
-    const bool is_refused = (column->texts > 0 && !columns->one_hot) || column->gaps > 0;
+    const bool is_refused = csv_is_unfit(columns, column) || column->gaps > 0;
     if (is_refused)
         snprintf(told->becomes, sizeof told->becomes, "refused");
     else if (numbers == 1)

@@ -22,7 +22,7 @@
 
 #include "base/err.h"
 
-enum { FORM_MAX_KEYS = 16, FORM_TEXT_BYTES = 2048, FORM_USAGE_BYTES = 512 };
+enum { FORM_MAX_KEYS = 20, FORM_TEXT_BYTES = 2048, FORM_USAGE_BYTES = 512 };
 
 typedef enum FormType {
     FORM_WHOLE,  // a whole number

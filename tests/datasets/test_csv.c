@@ -47,9 +47,9 @@ static void a_first_line_that_is_no_list_of_names_is_told_by_what_it_is(void **s
         {"a,b,Label\n1,2,0\n", "no column is called label or target; there are a, b, Label; name the one"},
         {"a,b,c,d,e,f,g,h,species\n", "there are a, b, c, d, e, f, g, h, ...; name"},
         {"a,label,target\n1,2,0\n", "one column is called label and one target; leave one of them out: without=target"},
-        {"a,label\n\"1,234\",0\n",
-         "train.csv:2: column a has \"1,234\"; it needs a finite number, with a point; in --data, without=a leaves the "
-         "column out and text=one-hot"},
+        {"a,label\n\"1,234\",0\n", "train.csv:2: column a has \"1,234\", a number with a comma; it needs a finite "
+                                   "number, with a point; in --data, "
+                                   "without=a leaves the column out; sed -E"},
         {"a,label\n1e39,0\n", "column a has \"1e39\"; it needs a number of single precision, at most 3.4e38"},
     };
     char folder[SCRATCH_PATH_BYTES];

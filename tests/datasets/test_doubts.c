@@ -201,6 +201,10 @@ static int serial(char *to, int i) {
     return sprintf(to, "%lld,%d.5,%d\n", 100000000000LL + i, i * 7 % 5, i % 2);
 }
 
+static int named(char *to, int i) {
+    return sprintf(to, "Mr %c%c,%s,%d\n", 'a' + i % 26, 'a' + i / 26, i % 3 ? "x" : "y", i % 2);
+}
+
 static void columns_that_should_be_left_out_are_doubted(void **state) {
     static const struct {
         const char *header;
@@ -212,6 +216,8 @@ static void columns_that_should_be_left_out_are_doubted(void **state) {
          "in --data"},
         {"my id,x,label", shuffled, "normalize=yes", "leave it out: without='my id' in --data"},
         {"price,x,label", far_apart, "", NULL},
+        {"name,x,label", named, "text=one-hot",
+         "t.csv: column name has so many texts that most are of one or two samples, and each is a feature;"},
         {"number,x,label", serial, "normalize=yes",
          "column number has another whole number in each row; if it only numbers samples, leave it out: "
          "without=number"},

@@ -96,9 +96,10 @@ static void what_a_table_cannot_mean_is_one_sentence(void **state) {
         {{.a = "1.5d3"}, "t.csv:4: column a has \"1.5d3\"; it needs a finite number, with a point"}, // Fortran
         {{.a = "1e400"}, "t.csv:4: column a has \"1e400\"; it needs a finite number"},
         {{.a = "-inf"}, "column a has \"-inf\"; it needs a finite number"},
-        {{.a = "15%"}, "column a has \"15%\"; it needs a finite number"},
+        {{.a = "15%"}, "column a has \"15%\", a number with a percent sign; it needs a finite number"},
         {{.a = "2,5", .names = "a;b;label", .between = ";"},
-         "column a has \"2,5\"; it needs a finite number, with a point"},
+         "column a has \"2,5\", a number with a decimal comma; it needs a finite number, with a point; in --data, "
+         "decimal=, reads"},
         {{.a = "2024-01-02"}, "column a has \"2024-01-02\""},
         {{.a = "?"}, "t.csv:4: column a has \"\", \"?\", \"nan\" or the like, in 1 row"},
         {{.a = "NA"}, "or the like, in 1 row"},

@@ -1,4 +1,6 @@
 // One table is a data set: its columns by settings, its texts and gaps, its part for tests, whatever separates it.
+#include <math.h>
+
 #include "gzip_bytes.h"
 #include "loaded.h"
 
@@ -249,6 +251,39 @@ static void texts_become_numbers_and_rows_with_gaps_are_left_out(void **state) {
     free(loaded.block);
 }
 
+// A category of each value would leave nothing to learn: a value of the tests has no feature.
+static void numbers_in_other_writing_are_named_and_can_be_read(void **state) {
+    char folder[SCRATCH_PATH_BYTES], text[512], *to = text;
+    Loaded loaded;
+    new_folder(folder, *state, "writing");
+    load_table(&loaded, folder, "a;b;label\n0,64;1.234,5;0\n-1,5;7;1\n-;2;0\nunknown;2;1\n2e1;1.234.567,25;0\n1;2;1\n",
+               "decimal=, gaps=-,unknown missing=drop test-fraction=0.5");
+    assert_int_equal(loaded.data.train.count + loaded.data.test.count, 4);
+    float sum = 0;
+    for (uint32_t s = 0; s < 2; s++)
+        sum += number_of(&loaded.data.train, 2 * s) + number_of(&loaded.data.test, 2 * s) +
+               number_of(&loaded.data.train, 2 * s + 1) + number_of(&loaded.data.test, 2 * s + 1);
+    assert_true(fabsf(sum - (0.64F - 1.5F + 20 + 1 + 1234.5F + 7 + 1234567.25F + 2)) < 0.3F);
+    free(loaded.block);
+    expect_refusal(folder, "a;label\n1.234;0\n1,5;1\n", "decimal=,", STATUS_DATA, "column a has \"1.234\"; it needs");
+    expect_refusal(
+        folder, "a;b;label\n0,64;1,5;0\n0,65;2;1\n", "", STATUS_DATA,
+        "texts in a (\"0,64\" in line 2, a number with a decimal comma), b (\"1,5\" in line 2, a number with a "
+        "decimal comma); in --data, decimal=, reads numbers with a decimal comma, without=a,b leaves columns out");
+    expect_refusal(
+        folder, "day,label\n2024-01-01 10:00,0\n2024-01-02 9:00,1\n", "", STATUS_DATA,
+        "\"2024-01-01 10:00\", a date; it needs a finite number, with a point; in --data, without=day leaves the "
+        "column out; a date may enter as a number of days or seconds");
+    expect_refusal(
+        folder, "a,label\n1,0\n2,1\n3,0\n-,1\n", "", STATUS_DATA,
+        "\"-\", probably a gap; it needs a finite number, with a point; in --data, gaps=- makes such a text a gap");
+    to += sprintf(to, "a,label\n");
+    for (int i = 0; i < 12; i++)
+        to += sprintf(to, "%d%%,%d\n", i + 10, i % 2);
+    for (int hot = 0; hot < 2; hot++) // also where it is asked for
+        expect_refusal(folder, text, hot ? "text=one-hot" : "", STATUS_DATA, "a number with a percent sign");
+}
+
 static void a_table_without_names_has_numbered_columns(void **state) {
     char folder[SCRATCH_PATH_BYTES];
     Loaded loaded;
@@ -323,6 +358,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_packed_table_may_have_several_members_and_no_endless_line),
         cmocka_unit_test(one_sentence_names_all_columns_that_are_no_numbers),
         cmocka_unit_test(texts_become_numbers_and_rows_with_gaps_are_left_out),
+        cmocka_unit_test(numbers_in_other_writing_are_named_and_can_be_read),
         cmocka_unit_test(a_table_without_names_has_numbered_columns),
         cmocka_unit_test(a_setting_that_cannot_be_meant_is_refused),
         cmocka_unit_test(names_of_files_and_columns_may_have_blanks),

@@ -2,7 +2,7 @@
 
 Usage: test_data.py PATH_OF_SOUNDER [unittest arguments]
 """
-import array, csv, gzip, io, json, os, random, struct, subprocess, sys, unittest, zipfile
+import array, csv, gzip, io, json, os, random, re, struct, subprocess, sys, unittest, zipfile
 
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
@@ -271,6 +271,18 @@ class Data(RunCase):
         listed, err = self.data("t/flowers.csv", code=65)
         self.assertRegex(listed, "kind +feature +3: .* 90 +refused")  # what its columns have, also where it is refused
         self.assertIn("there are long, wide, kind, id; name the one to be learned", err)
+
+    def test_the_command_for_numbers_in_other_writing_makes_them_plain(self):
+        for between, row in ((",", '"$1,234,567.50",43.8%,(152),"63,208",1 265,0'), (";", "€ 1,234,567.5;43.8 %;(152);63,208;1 265;0")):
+            with open(self.path("other.csv"), "w") as file:
+                file.write(between.join("abcde") + between + "label\n" + "".join(f"{row[:-1]}{i % 2}\n" for i in range(6)))
+            _, err = self.call("train", "--data", "other.csv", "--model", "softmax", code=65)
+            self.assertNotIn("one-hot", err)
+            command = re.search("; (sed .*) TABLE > NEW", err).group(1)
+            subprocess.run(f"{command} other.csv > plain.csv", shell=True, check=True, cwd=self.path("."))
+            out = self.call("data", "plain.csv")[0]
+            for column, value in zip("abcde", ("1234567.5", "43.8", "-152", "63208", "1265")):
+                self.assertRegex(out, rf"(?m)^{column} +feature +{value} to {value} ")
 
     def test_a_setting_is_found_where_options_are(self):
         for typed, name in (("--label", "label"), ("--test-fraction", "test-fraction"), ("--test_fraction=0.2", "test-fraction"), ("--normalize", "normalize")):
