@@ -1,5 +1,6 @@
 #include "shm/barrier.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -39,6 +40,8 @@ static void wake_sleepers(Barrier *barrier) {
 // advances, so the flags that are read later can only change towards "gone". A scan in the other direction could pass a
 // gone rank, miss its revival, then see the supervisor's arrival and open too early.
 static void open_if_complete(Barrier *barrier, uint32_t generation) {
+    assert(generation % GENERATION_STEP == 0);
+    assert(barrier->ranks >= 1 && barrier->ranks <= BARRIER_MAX_RANKS);
     for (uint32_t rank = barrier->ranks; rank-- > 0;) {
         const BarrierSlot *slot = &barrier->slots[rank];
         if (!atomic_load(&slot->gone) && atomic_load(&slot->arrived) != generation + GENERATION_STEP) return;
@@ -53,12 +56,16 @@ static void open_if_complete(Barrier *barrier, uint32_t generation) {
 }
 
 void barrier_init(Barrier *barrier, uint32_t ranks, uint32_t spins) {
+    assert(ranks >= 1 && ranks <= BARRIER_MAX_RANKS);
+    assert((uintptr_t)barrier % _Alignof(Barrier) == 0);
     memset(barrier, 0, sizeof *barrier);
     barrier->ranks = ranks;
     barrier->spins = spins;
 }
 
 uint32_t barrier_arrive(Barrier *barrier, uint32_t rank) {
+    assert(rank < barrier->ranks);
+    assert(!atomic_load(&barrier->slots[rank].gone));  // the supervisor departs only the dead
     uint32_t generation = present_generation(barrier); // cannot advance before this rank, a member, has arrived
     atomic_store(&barrier->slots[rank].arrived, generation + GENERATION_STEP);
     open_if_complete(barrier, generation);
@@ -77,6 +84,7 @@ static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) 
 // Polls `spins` times, then sleeps in the futex. A rank with a parent wakes after each slice to check whether the
 // parent lives: if it was killed, no other process would wake the rank.
 Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t deadline_nanoseconds) {
+    assert(generation % GENERATION_STEP == 0 && parent >= 0);
     for (uint32_t polls = 0;;) {
         // Acquire, pairs with the compare-and-swap in open_if_complete and the addition in barrier_cancel: a rank that
         // sees the word of a cancellation also sees `cancelled`, therefore `cancelled` itself may be relaxed.
@@ -107,10 +115,12 @@ Status barrier_wait(Barrier *barrier, uint32_t rank, int parent, uint64_t deadli
 }
 
 bool barrier_has_arrived(const Barrier *barrier, uint32_t rank) {
+    assert(rank < barrier->ranks);
     return atomic_load(&barrier->slots[rank].arrived) == present_generation(barrier) + GENERATION_STEP;
 }
 
 bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
+    assert(rank < barrier->ranks);
     uint32_t awaited = present_generation(barrier) + GENERATION_STEP;
     // If this rank has arrived, the generation is about to advance and says nothing about the next one.
     if (atomic_load(&barrier->slots[rank].arrived) == awaited) return false;
@@ -122,6 +132,7 @@ bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
 }
 
 void barrier_depart(Barrier *barrier, uint32_t rank) {
+    assert(rank < barrier->ranks);
     // Stored before the scan: all other ranks may be waiting only for this one.
     atomic_store(&barrier->slots[rank].gone, 1);
     open_if_complete(barrier, present_generation(barrier));
@@ -129,6 +140,7 @@ void barrier_depart(Barrier *barrier, uint32_t rank) {
 }
 
 void barrier_revive(Barrier *barrier, uint32_t rank) {
+    assert(rank < barrier->ranks && atomic_load(&barrier->slots[rank].gone));
     // The dead process may have arrived for the current generation; its replacement has not.
     atomic_store(&barrier->slots[rank].arrived, present_generation(barrier));
     atomic_store(&barrier->slots[rank].gone, 0);

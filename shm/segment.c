@@ -1,5 +1,6 @@
 #include "shm/segment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -51,6 +52,7 @@ static uint64_t free_in_shared_memory_folder(void) {
 // Reserves every page now: a later page fault on a full file system would be a SIGBUS. Returns -1 with errno on
 // failure.
 static int allocate_or_close(int fd, size_t bytes) {
+    assert(bytes > 0);
     if (fd < 0) return -1;
     int error;
     do {
@@ -104,6 +106,8 @@ static Status map_descriptor(Segment *segment, int fd, size_t mapping_bytes, siz
                          .bytes = mapping_bytes - payload_offset,
                          .mapping = mapping,
                          .mapping_bytes = mapping_bytes};
+    assert(segment->bytes > 0 && (uintptr_t)segment->memory % 64 == 0);
+    assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     return STATUS_OK;
 }
 
@@ -131,8 +135,11 @@ Status segment_create_raw(Segment *segment, const char *name, size_t bytes, Erro
 }
 
 void segment_publish(Segment *segment) {
+    assert(segment->mapping && segment->memory != segment->mapping); // raw segments have no header
     SegmentHeader *header = segment->mapping;
-    atomic_store_explicit(&header->ready, 1, memory_order_release); // pairs with the load in check_header
+    assert(memcmp(header->magic, segment_magic, sizeof header->magic) == 0 && header->bytes == segment->bytes);
+    assert(atomic_load_explicit(&header->ready, memory_order_relaxed) == 0); // complete means that it does not change
+    atomic_store_explicit(&header->ready, 1, memory_order_release);          // pairs with the load in check_header
 }
 
 static Status check_header(const Segment *segment, Error *err) {
@@ -178,6 +185,7 @@ Status segment_map_raw(Segment *segment, int fd, SegmentAccess access, Error *er
 }
 
 Status segment_reopen_readonly(int *fd, const Segment *segment, Error *err) {
+    assert(segment->mapping && segment->fd >= 0);
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", segment->fd);
     int readonly = open(path, O_RDONLY | O_CLOEXEC);
@@ -196,6 +204,7 @@ Status segment_reopen_readonly(int *fd, const Segment *segment, Error *err) {
 
 void segment_free(Segment *segment) {
     if (!segment->mapping) return;
+    assert(segment->fd >= 0 && segment->mapping_bytes >= segment->bytes);
     munmap(segment->mapping, segment->mapping_bytes);
     close(segment->fd);
     *segment = (Segment){.fd = -1};

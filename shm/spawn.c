@@ -1,5 +1,6 @@
 #include "shm/spawn.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -148,8 +149,11 @@ void spawn_settle(SpawnPlan *plan) {
 // Plans a descriptor at the number `target` in the worker. The parent's descriptor could have the number of another
 // one's target and be overwritten before its turn, therefore the worker gets a duplicate above all targets.
 static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
+    assert(plan->source_count < SOURCES_MAX);
+    assert(fd >= 0 && target >= 0 && target < ABOVE_ALL_TARGETS);
     int source = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_ALL_TARGETS);
     if (source < 0) return fail_errno(err, STATUS_OS, "cannot hand descriptor %d to a worker", fd);
+    assert(source >= ABOVE_ALL_TARGETS); // no target of a later one
     plan->targets[plan->source_count] = target;
     plan->sources[plan->source_count++] = source;
     return STATUS_OK;
@@ -188,6 +192,7 @@ static Status plan_texts(SpawnPlan *plan, const SpawnCommand *command, uint32_t 
     if (!plan->arguments || !plan->environment) return fail(err, STATUS_OS, "out of memory for the start of a worker");
     memcpy(plan->environment, environ, variables * sizeof *environ); // a copy: setenv may move the array at any time
     plan->parent = getpid();
+    assert(arguments > 0 && plan->source_count > 0);
     snprintf(plan->rank_text, sizeof plan->rank_text, "%u", rank);
     snprintf(plan->parent_text, sizeof plan->parent_text, "%d", plan->parent);
     for (size_t i = 0; i < arguments; i++) {
@@ -235,6 +240,7 @@ static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Err
 // The parent keeps only the pidfd and the read end of the start-up pipe. If it kept the write end, it would never see
 // that the worker has closed it.
 Status spawn_worker(WorkerProcess *process, const SpawnCommand *command, uint32_t rank, int arrival_fd, Error *err) {
+    assert(arrival_fd >= 0 && command->arguments);
     int startup[2];
     if (pipe2(startup, O_CLOEXEC | O_NONBLOCK) != 0)
         return fail_errno(err, STATUS_OS, "cannot create the start-up pipe of worker %u", rank);

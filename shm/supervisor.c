@@ -1,5 +1,6 @@
 #include "shm/supervisor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ enum { TICK_MILLISECONDS = 200, GOODBYE_MILLISECONDS = 5000 };
 static const double longest_tick_seconds = 1;
 
 static uint32_t parent_rank(const Supervisor *supervisor) {
+    assert(supervisor->config.barrier->ranks == supervisor->config.workers + 1);
     return supervisor->config.workers;
 }
 
@@ -48,10 +50,13 @@ static Status listen_for_signals(Supervisor *supervisor, Error *err) {
 }
 
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err) {
+    assert((config->fds || config->fd_count == 0) && (config->watched || config->watched_count == 0));
+    assert(config->hang_seconds >= 0);
     *supervisor = (Supervisor){.config = *config, .arrival_fd = -1, .signal_fd = -1};
     if (config->workers < 1 || config->workers >= BARRIER_MAX_RANKS || config->barrier->ranks != config->workers + 1)
         return fail(err, STATUS_SOFTWARE, "%u workers and their parent do not fit a barrier of %u ranks (at most %d)",
                     config->workers, config->barrier->ranks, BARRIER_MAX_RANKS);
+    assert(config->pulses && config->arguments && config->arguments[0]);
     supervisor->memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     TRY(spawn_reserve_descriptors(config->workers, err));
     const size_t polls = SUPERVISOR_POLLS + 2 * (size_t)config->workers + config->watched_count;
@@ -83,13 +88,15 @@ fail:
 // Revives the rank before the process exists: a fast worker could otherwise arrive as a non-member, and the barrier
 // would open without it.
 Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
+    assert(rank < supervisor->config.workers);
     Barrier *barrier = supervisor->config.barrier;
     WorkerRecord *worker = &supervisor->workers[rank];
     if (is_alive(worker)) return fail(err, STATUS_SOFTWARE, "worker %u is running already", rank);
     if (barrier_has_arrived(barrier, parent_rank(supervisor)))
         return fail(err, STATUS_SOFTWARE, "worker %u can only be started between gather and release", rank);
 
-    barrier_revive(barrier, rank); // before the process can arrive
+    assert(worker->pidfd == -1 && worker->startup_fd == -1 && !worker->plan); // of the one before nothing is left
+    barrier_revive(barrier, rank);                                            // before the process can arrive
     WorkerProcess process;
     const SupervisorConfig *config = &supervisor->config;
     const SpawnCommand command = {config->arguments, config->fds, config->fd_count, config->rank_fds};
@@ -99,6 +106,7 @@ Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
         return status;
     }
     uint32_t restarts = worker->state == WORKER_DEAD ? worker->restarts + 1 : 0;
+    assert(process.pid > 0 && process.pidfd >= 0 && process.startup_fd >= 0 && process.plan);
     *worker = (WorkerRecord){.state = WORKER_STARTING,
                              .pid = process.pid,
                              .pidfd = process.pidfd,
@@ -110,10 +118,12 @@ Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
 }
 
 void supervisor_release(Supervisor *supervisor) {
+    assert(!barrier_has_arrived(supervisor->config.barrier, parent_rank(supervisor))); // once for each gather
     barrier_arrive(supervisor->config.barrier, parent_rank(supervisor));
 }
 
 static void close_worker(WorkerRecord *worker) {
+    assert(is_alive(worker) && worker->pidfd >= 0);
     close(worker->pidfd);
     if (worker->startup_fd >= 0) close(worker->startup_fd);
     worker->pidfd = worker->startup_fd = -1;
@@ -201,6 +211,7 @@ void supervisor_free(Supervisor *supervisor) {
 
 // Reads what the worker has reported so far: a zero byte says that it is ready, text says what is wrong.
 static void read_report(WorkerRecord *worker) {
+    assert(is_alive(worker) && worker->startup_fd >= 0);
     char bytes[WORKER_MESSAGE_BYTES];
     ssize_t count = read(worker->startup_fd, bytes, sizeof bytes);
     if (count == 0) { // the worker has closed the pipe, which poll would report again and again
@@ -208,6 +219,7 @@ static void read_report(WorkerRecord *worker) {
         worker->startup_fd = -1;
     }
     size_t length = strlen(worker->message);
+    assert(length < sizeof worker->message);
     for (ssize_t i = 0; i < count; i++) {
         if (bytes[i] == 0) {
             worker->was_ready = true;
@@ -228,6 +240,7 @@ static const char memory_ran_out[] = " by the kernel, as memory ran out (fewer w
 // folder".
 static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
     const WorkerRecord *worker = &supervisor->workers[rank];
+    assert(worker->state == WORKER_DEAD && (WIFSIGNALED(worker->exit_status) || WIFEXITED(worker->exit_status)));
     int used;
     if (WIFSIGNALED(worker->exit_status)) {
         const char *name = sigabbrev_np(WTERMSIG(worker->exit_status));
@@ -242,6 +255,7 @@ static void describe_death(char *text, size_t bytes, const Supervisor *superviso
 }
 
 static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
+    assert(rank < supervisor->config.workers && is_alive(&supervisor->workers[rank]));
     WorkerRecord *worker = &supervisor->workers[rank];
     if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid)
         return STATUS_OK;                             // the next poll checks again
@@ -267,11 +281,13 @@ static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
 // A worker that has not arrived is expected to make progress. Only time that was observed in ticks counts: if this
 // process or the whole machine was stopped, the workers are blamed for at most one tick of it.
 static void watch_progress(Supervisor *supervisor, double tick_seconds) {
+    assert(tick_seconds > 0 && tick_seconds <= longest_tick_seconds);
     const SupervisorConfig *config = &supervisor->config;
     for (uint32_t rank = 0; rank < config->workers; rank++) {
         WorkerRecord *worker = &supervisor->workers[rank];
         if (!is_alive(worker)) continue;
         uint64_t progress = atomic_load_explicit(&config->pulses[rank].progress, memory_order_relaxed);
+        assert(progress >= worker->seen_progress); // it only grows, also over a worker's replacement
         if (progress != worker->seen_progress || barrier_has_arrived(config->barrier, rank) ||
             (config->is_waiting && config->is_waiting(config->context, rank))) {
             worker->seen_progress = progress;
@@ -324,6 +340,7 @@ static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Erro
 }
 
 static Status no_worker_left(const Supervisor *supervisor, Error *err) {
+    assert(supervisor_alive(supervisor) == 0 && supervisor->last_dead < supervisor->config.workers);
     if (supervisor->workers[supervisor->last_dead].state != WORKER_DEAD)
         return fail(err, STATUS_UNAVAILABLE, "no worker has been started");
     char last[WORKER_MESSAGE_BYTES + 128];

@@ -1,4 +1,5 @@
 // Part of supervisor.h: the side of the worker.
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "shm/supervisor.h"
 
 Status worker_attach(pid_t parent, Error *err) {
+    assert(parent > 0);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before the prctl call, the kernel will not signal its death.
@@ -33,6 +35,7 @@ void worker_ring(void) {
 }
 
 Status worker_wait(Barrier *barrier, WorkerPulse *pulse, uint32_t rank, pid_t parent) {
+    assert(rank + 1 < barrier->ranks && parent > 0); // the last rank is the parent's
     // Relaxed: the arrival that follows publishes it.
     atomic_store_explicit(&pulse->arrived_nanoseconds, clock_nanoseconds(), memory_order_relaxed);
     uint32_t generation = barrier_arrive(barrier, rank);

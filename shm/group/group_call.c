@@ -1,5 +1,6 @@
 #include "shm/group/group_call.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,17 +24,20 @@ const GroupOperationFacts group_operations[OPERATION_COUNT] = {
 // clang-format on
 
 size_t group_type_bytes(GroupType type) {
+    assert((unsigned)type <= GROUP_U8);
     static const size_t bytes[] = {[GROUP_F32] = 4, [GROUP_F64] = 8, [GROUP_I32] = 4, [GROUP_I64] = 8, [GROUP_U8] = 1};
     return bytes[type];
 }
 
 const char *group_type_name(GroupType type) {
+    assert((unsigned)type <= GROUP_U8);
     static const char *const names[] = {
         [GROUP_F32] = "f32", [GROUP_F64] = "f64", [GROUP_I32] = "i32", [GROUP_I64] = "i64", [GROUP_U8] = "u8"};
     return names[type];
 }
 
 const char *group_op_name(GroupOp op) {
+    assert((unsigned)op <= GROUP_BXOR);
     static const char *const names[] = {
         [GROUP_SUM] = "sum", [GROUP_PRODUCT] = "product", [GROUP_MIN] = "min", [GROUP_MAX] = "max",
         [GROUP_AVG] = "avg", [GROUP_BAND] = "band",       [GROUP_BOR] = "bor", [GROUP_BXOR] = "bxor"};
@@ -41,6 +45,7 @@ const char *group_op_name(GroupOp op) {
 }
 
 const char *group_call_text(char text[GROUP_CALL_TEXT_BYTES], const GroupCall *call) {
+    assert(call->operation < OPERATION_COUNT);
     const GroupOperationFacts *facts = &group_operations[call->operation];
     char elements[32] = "", op[16] = "", root[24] = "";
     if (facts->names_elements)

@@ -1,6 +1,7 @@
 // Part of group.h: its functions check their arguments and hand the call to the group's transport.
 #include "shm/group/group.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static uint64_t nanoseconds(double seconds) {
 }
 
 Status group_fail(Group *group, Status status, Error *err) {
+    assert(status != STATUS_OK && *group->error.message); // the sentence is complete
     group->failure = status;
     return fail(err, status, "%s", group->error.message);
 }
@@ -135,6 +137,8 @@ static Status collective(Group *group, GroupOperation operation, void *out, cons
                               .operation = (uint8_t)operation,
                               .type = (uint8_t)type,
                               .op = (uint8_t)op};
+    assert(group_operations[operation].root != ROOT_NONE || root == 0);
+    assert(group_operations[operation].combines || op == GROUP_SUM);
     return group->transport->collective(group, &group->call, out, in, err);
 }
 
@@ -215,6 +219,7 @@ Status group_irecv(Group *group, GroupRequest *request, void *data, size_t count
 }
 
 static void tell_source(const GroupRequest *request, uint32_t *source) {
+    assert(!request->done || request->peer >= 0); // what has been received has a sender
     if (source && request->done && !request->is_send) *source = (uint32_t)request->peer;
 }
 
@@ -299,6 +304,7 @@ static Status divide(Group **part, Group *group, const Share *own, Error *err) {
     TRY(check_lists(group, shares, err));
     uint32_t members[GROUP_MAX_RANKS];
     uint32_t count = list_members(members, shares, group->size, group->rank);
+    assert(count >= 1 && count <= group->size);
     Group *made = NULL;
     if (own->colour >= 0) {
         made = calloc(1, sizeof *made);
@@ -311,6 +317,7 @@ static Status divide(Group **part, Group *group, const Share *own, Error *err) {
         while (members[made->rank] != group->rank)
             made->rank++;
     }
+    assert(!made || made->rank < made->size);
     Status status = group->transport->split(made, group, members, err);
     if (status == STATUS_OK)
         *part = made;

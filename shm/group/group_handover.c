@@ -9,6 +9,7 @@
 // So the part has sockets between its own rank 0 and its other ranks, and can be divided itself. All ranks have entered
 // the split when the handover begins; a failure here makes the whole group fail, so that no rank waits for a message
 // that is never sent.
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,6 +38,7 @@ static Status wait_on(const Handover *handover, uint32_t rank, Error *err) {
 }
 
 static Status send_to(const Handover *handover, uint32_t rank, const int *fds, size_t count, Error *err) {
+    assert(rank != handover->shared->group->rank && handover->shared->sockets[rank] >= 0 && count >= 1);
     SharedGroup *shared = handover->shared;
     while (notice_send(shared->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, count) != 0) {
         const bool is_gone = errno == EPIPE || errno == ECONNRESET; // its death will be found
@@ -56,6 +58,7 @@ static Status receive_from(const Handover *handover, uint32_t rank, int *fds, si
     enum { LOOK_MILLISECONDS = GROUP_LOOK_NANOSECONDS / 1000000 };
     SharedGroup *shared = handover->shared;
     Error *sentence = &shared->group->error;
+    assert(rank != shared->group->rank && shared->sockets[rank] >= 0);
     for (;;) {
         Notice notice;
         size_t got = count;
@@ -98,6 +101,7 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
     }
     Status status = STATUS_OK;
     if (leader == 0) { // rank 0 keeps what it would send to itself
+        assert(handover->part->sockets[place] < 0 && memory_fd >= 0);
         handover->part->sockets[place] = ends[0];
     } else {
         status = send_to(handover, leader, &ends[0], 1, err);
@@ -118,6 +122,7 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
 static Status serve_part(const Handover *handover, uint32_t leader, int *own_fd, Error *err) {
     const uint32_t size = handover->shared->group->size;
     const GroupOffer *offers = handover->offers;
+    assert(offers[leader].place == 0 && offers[leader].size > 1 && offers[leader].size <= (int32_t)size);
     int memory_fd = leader == 0 ? handover->part->segment.fd : -1;
     if (leader != 0) TRY(receive_from(handover, leader, &memory_fd, 1, err));
     Status status = STATUS_OK;
@@ -131,6 +136,7 @@ static Status serve_part(const Handover *handover, uint32_t leader, int *own_fd,
 
 // The side of the other ranks.
 static Status take_own(const Handover *handover, int *own_fd, Error *err) {
+    assert(handover->shared->group->rank > 0 && handover->part); // rank 0 serves
     SharedGroup *part = handover->part;
     if (part->group->rank > 0) {
         int fds[2];

@@ -2,6 +2,7 @@
 // message is an envelope of 32 bytes and its data, padded to a multiple of 32, so that an envelope never wraps and a
 // short message needs one cache line besides the counter. A long message flows through the ring while its receiver
 // empties it.
+#include <assert.h>
 #include <string.h>
 
 #include "shm/group/group_shared.h"
@@ -24,8 +25,10 @@ typedef struct Channel {
 } Channel;
 
 static Channel channel_of(const SharedGroup *shared, uint32_t from, uint32_t to) {
+    assert(from < shared->group->size && to < shared->group->size);
     size_t pair = (size_t)from * shared->group->size + to;
     uint64_t capacity = shared->header->ring_bytes;
+    assert(capacity % sizeof(Envelope) == 0 && (capacity & (capacity - 1)) == 0);
     return (Channel){.counters = &shared->rings[pair],
                      .bytes = shared->ring_bytes + pair * capacity,
                      .payload = shared->payload_bytes + pair * capacity,
@@ -46,11 +49,14 @@ static size_t smaller(uint64_t a, uint64_t b) {
 static Status transfer(SharedGroup *shared, const Channel *channel, GroupRequest *request, uint64_t *position,
                        uint64_t most, Error *err) {
     Error *why = &shared->group->error;
+    assert(!request->done && request->started && request->moved_bytes <= request->bytes);
+    assert(most <= channel->capacity);
     const size_t bytes = smaller(request->bytes - request->moved_bytes, most);
     Status status = STATUS_OK;
     for (size_t left = bytes; left > 0 && status == STATUS_OK;) { // twice where the message wraps at the ring's end
         const size_t offset = (size_t)(*position & (channel->capacity - 1));
         const size_t part = smaller(left, channel->capacity - offset);
+        assert(part > 0 && request->moved_bytes + part <= request->bytes);
         unsigned char *ring = channel->payload + offset,
                       *buffer = (unsigned char *)request->data + request->moved_bytes;
         status = request->is_send ? shared->mover.publish(ring, buffer, part, why)
@@ -76,6 +82,8 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_acquire);
     // Padding counts as written although no byte of it is, so `held` may exceed the capacity.
     uint64_t held = written - taken, room = held < channel.capacity ? channel.capacity - held : 0, position = written;
+    assert(taken <= written && held < channel.capacity + sizeof(Envelope)); // no more than the padding beyond it
+    assert(request->is_send && (request->started || position % sizeof(Envelope) == 0));
     if (!request->started) {
         if (room < sizeof(Envelope)) return STATUS_OK;
         const Envelope envelope = {.number = request->number, .count = request->count, .type = (uint32_t)request->type};
@@ -98,6 +106,7 @@ static Status advance_sends(SharedGroup *shared, GroupPeer *peer, Error *err) {
         GroupRequest *request = peer->first_send;
         TRY(push(shared, request, err));
         if (!request->done) return STATUS_OK;
+        assert(shared->group->pending > 0);
         peer->first_send = request->next;
         shared->group->pending--;
     }
@@ -111,6 +120,7 @@ static GroupRequest *claim(SharedGroup *shared, uint32_t from) {
     for (GroupRequest **link = &shared->receives; *link; link = &(*link)->next) {
         GroupRequest *request = *link;
         if (request->peer != GROUP_ANY && request->peer != (int)from) continue;
+        assert(!request->is_send && !request->started && !request->done);
         *link = request->next;
         request->peer = (int)from;
         return request;
@@ -124,6 +134,7 @@ static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *re
     if (!request->started) {
         Envelope envelope;
         memcpy(&envelope, channel->bytes + (*position & (channel->capacity - 1)), sizeof envelope);
+        assert(*position % sizeof envelope == 0 && envelope.number > 0);
         request->number = envelope.number;
         if (envelope.count != request->count || envelope.type != request->type)
             return group_shared_fail(
@@ -142,11 +153,13 @@ static Status pull(SharedGroup *shared, uint32_t from, Error *err) {
     // Acquire, pairs with the store in push.
     uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_acquire);
     uint64_t position = taken;
+    assert(written >= taken && (peer->receiving || taken == written || taken % sizeof(Envelope) == 0));
     while (position != written) {
         if (!peer->receiving) peer->receiving = claim(shared, from);
         if (!peer->receiving) break;
         TRY(take(shared, &channel, peer->receiving, &position, written, err));
         if (!peer->receiving->done) break;
+        assert(shared->group->pending > 0);
         peer->receiving = NULL;
         shared->group->pending--;
     }
@@ -171,6 +184,7 @@ Status group_mailbox_advance(Group *group, Error *err) {
 }
 
 Status group_mailbox_start(Group *group, GroupRequest *request, Error *err) {
+    assert(!request->next && !request->done && request->moved_bytes == 0);
     SharedGroup *shared = group->state;
     TRY(group_shared_check(shared, err));
     group->pending++;

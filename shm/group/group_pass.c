@@ -1,5 +1,7 @@
 #include "shm/group/group_pass.h"
 
+#include <assert.h>
+
 enum { SMALL_BYTES = 8192 }; // up to this size every rank combines all data, which takes one meeting instead of two
 
 static size_t smaller(size_t a, size_t b) {
@@ -29,6 +31,7 @@ static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run
     Pass pass = *whole;
     pass.row_elements = ((count + size - 1) / size + LINE - 1) / LINE * LINE;
     pass.elements = count;
+    assert(pass.row_elements % LINE == 0 && pass.row_elements * size >= count);
     // The last ranks may have nothing to combine.
     size_t own = smaller(group_rank(group) * pass.row_elements, count);
     unsigned char *slice = whole->out + own * group_type_bytes((GroupType)whole->call->type);
@@ -43,6 +46,7 @@ static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run
 
 Status group_run_passes(Group *group, const GroupCall *call, void *out, const void *in, PassRunner *run, Error *err) {
     const GroupOperationFacts *facts = &group_operations[call->operation];
+    assert(call->operation < OPERATION_COUNT && call->root < group_size(group));
     const Pass pass = {.call = call,
                        .in = in,
                        .out = out,

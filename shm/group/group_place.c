@@ -1,6 +1,7 @@
 // Part of group_transport.h: reads a meeting place, from its text or from the launcher's environment.
 #include "shm/group/group_transport.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ static Status meet_at_port(GroupPlace *place, const char *host, const char *port
 }
 
 static Status meet_in_job(GroupPlace *place, const Launcher *launcher, const char *job, const char *step, Error *err) {
+    assert(launcher && step);
     if (!job)
         return fail(err, STATUS_USAGE,
                     "env://: %s is set, but MASTER_ADDR and MASTER_PORT are not: set them as sounder "

@@ -1,5 +1,6 @@
 #include "shm/group/group_shared.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ static size_t clamp(size_t value, size_t least, size_t most) {
 // long because a line that is reused only after a megabyte has left the caches of its reader; otherwise the writer
 // would have to get it back from there.
 static Layout layout_of(size_t size) {
+    assert(size >= 1 && size <= GROUP_MAX_RANKS);
     enum { RINGS_TOTAL = 16 << 20, SLOTS_TOTAL = 8 << 20 };
     Layout layout = {.bytes_per_ring = 1024};
     while (layout.bytes_per_ring < 65536 && 2 * layout.bytes_per_ring * size * size <= RINGS_TOTAL)
@@ -42,12 +44,15 @@ static Layout layout_of(size_t size) {
     layout.slots = layout.ring_bytes + size * size * layout.bytes_per_ring;
     layout.slot_bytes = size * 2 * layout.bytes_per_chunk;
     layout.total = layout.slots + layout.slot_bytes;
+    assert((layout.bytes_per_ring & (layout.bytes_per_ring - 1)) == 0); // positions are masked, not divided
+    assert(layout.members % 64 == 0 && layout.rings % 64 == 0 && layout.ring_bytes % 64 == 0 && layout.slots % 64 == 0);
     return layout;
 }
 
 static void find_parts(SharedGroup *shared, size_t size) {
     Layout layout = layout_of(size);
     unsigned char *base = shared->segment.memory;
+    assert(shared->segment.bytes >= layout.total && (uintptr_t)base % 64 == 0);
     shared->header = (GroupHeader *)base;
     shared->record = (GroupRecord *)(base + layout.record);
     shared->members = (GroupMember *)(base + layout.members);
@@ -72,6 +77,8 @@ static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memor
 static Status map_segment(SharedGroup *shared, int fd, Error *err) {
     TRY(segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err));
     find_parts(shared, shared->group->size);
+    assert(shared->header->size == shared->group->size);
+    assert(shared->header->chunk_bytes == layout_of(shared->group->size).bytes_per_chunk);
     return STATUS_OK;
 }
 
@@ -141,10 +148,13 @@ static uint32_t count_cores(const SharedGroup *shared) {
 
 // Meets the others in the segment for the first time; the segment is mapped and the process descriptors are known.
 static Status enter(SharedGroup *shared, Error *err) {
+    assert(shared->segment.memory && shared->step == 0);
     Group *group = shared->group;
     group->state = shared;
-    for (uint32_t rank = 0; rank < group->size; rank++)
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        assert(shared->pidfds[rank] >= 0);
         shared->polls[rank] = (struct pollfd){.fd = rank == group->rank ? -1 : shared->pidfds[rank], .events = POLLIN};
+    }
     GroupMember *self = &shared->members[group->rank];
     struct stat about;
     self->pid = getpid();
@@ -210,6 +220,7 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
     Status status = rendezvous_join(&meeting, place, memory, deadline, err);
     if (status == STATUS_OK) {
         status = share_segment(shared, &meeting, err);
+        assert(meeting.size == group->size && meeting.rank == group->rank);
         if (status == STATUS_OK) {
             memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
             memcpy(shared->sockets, meeting.sockets, group->size * sizeof *shared->sockets);
@@ -228,6 +239,7 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
 static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, int memory_fd,
                         Error *err) {
     Group *part = shared->group;
+    assert(part->rank < part->size && members[part->rank] == parent->group->rank);
     if (part->rank > 0 && memory_fd < 0)
         return fail(err, STATUS_OS, "rank %u could not make the memory of a sub-group", members[0]);
     if (part->rank > 0) TRY(map_segment(shared, memory_fd, err));

@@ -1,6 +1,8 @@
 // Part of group_shared.h: passes of ranks that share memory. A step of a pass: publish a chunk in the slot, arrive,
 // wait for all ranks, read their slots. While the last ranks still read, the first ones publish their next chunk in the
 // other slot.
+#include <assert.h>
+
 #include "shm/group/group_pass.h"
 #include "shm/group/group_shared.h"
 
@@ -14,6 +16,7 @@ typedef struct Meeting {
 } Meeting;
 
 static bool is_here(const SharedGroup *shared, uint32_t rank, uint64_t step) {
+    assert(rank < shared->group->size && step > 0);
     // Sequentially consistent, as `arrive` requires; and acquire: the call and the slot belong to this step.
     return atomic_load(&shared->members[rank].arrivals[step % 2].step) == step;
 }
@@ -47,6 +50,7 @@ static Status call_is_late(const SharedGroup *shared, const void *context) {
 // the last two ranks sees all arrivals.
 static void arrive(SharedGroup *shared, const GroupCall *call) {
     GroupArrival *arrival = &shared->members[shared->group->rank].arrivals[++shared->step % 2];
+    assert(atomic_load(&arrival->step) < shared->step); // steps only grow, and this rank alone writes its entry
     arrival->call = *call;
     atomic_store(&arrival->step, shared->step); // release, pairs with is_here
     for (uint32_t rank = 0; rank < shared->group->size; rank++)
@@ -59,6 +63,7 @@ static Status meet(SharedGroup *shared, const GroupCall *call, Error *err) {
     arrive(shared, call);
     Meeting meeting = {.call = call, .misfit = -1};
     TRY(group_shared_wait(shared, &(GroupWaiting){all_are_here, call_is_late, &meeting}, err));
+    assert(meeting.misfit >= 0 || meeting.next == shared->group->size);
     if (meeting.misfit < 0) return STATUS_OK;
     const GroupCall *other = &shared->members[meeting.misfit].arrivals[shared->step % 2].call;
     group_call_mismatch(call, shared->group->rank, other, (uint32_t)meeting.misfit, &shared->group->error);
@@ -76,6 +81,9 @@ static unsigned char *slot_piece(const SharedGroup *shared, const Pass *pass, co
                                  uint32_t reader, uint64_t step) {
     unsigned char *slots = pass->call->operation == OPERATION_SPLIT ? shared->slots : shared->device_slots;
     unsigned char *slot = slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
+    assert(publisher < shared->group->size && reader < shared->group->size);
+    assert((pass->has_rows ? shared->group->size : 1) * chunk->most * group_type_bytes((GroupType)pass->call->type) <=
+           shared->header->chunk_bytes);
     return slot + (pass->has_rows ? reader * chunk->most * group_type_bytes((GroupType)pass->call->type) : 0);
 }
 
@@ -86,6 +94,7 @@ static Status publish(SharedGroup *shared, const Pass *pass, const Chunk *chunk,
     for (uint32_t reader = 0; reader < size; reader++) {
         if (reader == rank || !pass_concerns(pass->reader, reader)) continue;
         size_t length = pass_piece_length(pass, chunk, rank, reader);
+        assert(length <= chunk->most && chunk->begin + length <= pass->row_elements);
         if (length > 0)
             TRY(mover_of(shared, pass)
                     ->publish(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
@@ -146,6 +155,7 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     SharedGroup *shared = group->state;
     Error *why = &group->error;
     Chunk chunk = {.most = elements_per_step(shared, pass)};
+    assert(chunk.most > 0);
     do { // at least once: the ranks of calls without elements meet, too
         TRY(settle(shared, pass, publish(shared, pass, &chunk, why), err));
         TRY(meet(shared, pass->call, err));

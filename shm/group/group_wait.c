@@ -1,4 +1,6 @@
 // Part of group_shared.h: ranks that share memory wait for each other and fail together.
+#include <assert.h>
+
 #include "base/clock.h"
 #include "shm/barrier.h"
 #include "shm/group/group_shared.h"
@@ -7,6 +9,8 @@
 
 static Status adopt_record(SharedGroup *shared, Error *err) {
     const GroupRecord *record = shared->record;
+    assert(record->status != STATUS_OK && *record->error.message);
+    assert(record->rank >= -1 && record->rank < (int)shared->group->size);
     shared->group->error = record->error;
     shared->group->failed_rank = record->rank;
     return group_fail(shared->group, (Status)record->status, err);
@@ -22,6 +26,7 @@ Status group_shared_check(SharedGroup *shared, Error *err) {
 }
 
 Status group_shared_fail(SharedGroup *shared, Status status, Error *err) {
+    assert(status != STATUS_OK && *shared->group->error.message);
     GroupRecord *record = shared->record;
     uint32_t empty = RECORD_EMPTY;
     if (atomic_compare_exchange_strong(&record->state, &empty, RECORD_TAKEN)) {
@@ -49,6 +54,7 @@ static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *w
 
 static Status sleep_at_bell(SharedGroup *shared, const GroupWaiting *waiting, uint64_t nanoseconds, Error *err) {
     Bell *bell = &shared->members[shared->group->rank].bell;
+    assert(nanoseconds > 0 && nanoseconds <= GROUP_LOOK_NANOSECONDS); // a death is noticed within it
     const uint32_t heard = bell_listen(bell);
     bool called = false;
     Status status = is_called(&called, shared, waiting, err);
@@ -75,6 +81,7 @@ static int find_dead(SharedGroup *shared) {
 }
 
 static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
+    assert(dead >= 0 && dead < (int)shared->group->size && dead != (int)shared->group->rank);
     const GroupMember *member = &shared->members[dead], *self = &shared->members[shared->group->rank];
     const int pid = member->pid_namespace == self->pid_namespace ? member->pid : 0;
     fail(&shared->group->error, STATUS_PEER_DIED, "rank %d (%s) of a group of %u ended without group_finish", dead,

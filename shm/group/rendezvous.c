@@ -1,5 +1,6 @@
 #include "shm/group/rendezvous.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -161,6 +162,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
         close_one(&pidfd);
         return status;
     }
+    assert(hello.rank < (int)meeting->size && meeting->sockets[hello.rank] < 0 && pidfd >= 0);
     meeting->pidfds[hello.rank] = pidfd;
     meeting->pids[hello.rank] = pid;
     meeting->sockets[hello.rank] = *guest;
@@ -171,6 +173,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
 
 // Reads from a rank that waits; it sends only when its deadline has passed, and closes only when it ends.
 static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
+    assert(rank > 0 && meeting->sockets[rank] >= 0);
     Notice notice;
     size_t fd_count = 0;
     NoticeFate fate = notice_receive(&notice, NULL, &fd_count, meeting->sockets[rank]);
@@ -202,6 +205,7 @@ static Status look_round(Rendezvous *meeting, Error *err) {
 }
 
 static Status host(Rendezvous *meeting, Error *err) {
+    assert(meeting->rank == 0 && meeting->listener >= 0);
     meeting->pids[0] = getpid();
     meeting->pidfds[0] = pidfd_open(getpid(), 0);
     if (meeting->pidfds[0] < 0) return no_process_descriptor(meeting, err);
@@ -219,9 +223,11 @@ static Status host(Rendezvous *meeting, Error *err) {
 }
 
 Status rendezvous_share(Rendezvous *meeting, int memory_fd, Error *err) {
+    assert(meeting->rank == 0 && memory_fd >= 0);
     int fds[1 + GROUP_MAX_RANKS] = {memory_fd};
     memcpy(fds + 1, meeting->pidfds, meeting->size * sizeof *fds);
     for (uint32_t rank = 1; rank < meeting->size; rank++) {
+        assert(meeting->sockets[rank] >= 0 && meeting->pidfds[rank] >= 0); // all have come
         // The kernel limits the descriptors in transfer (ETOOMANYREFS): they get fewer as ranks receive theirs.
         while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
             if (errno == EPIPE || errno == ECONNRESET) return rank_ended(meeting, rank, err);
@@ -237,6 +243,7 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, Error *err) {
 // The others ----------------------------------------------------------------------------------------------------------
 
 static Status say_hello(Rendezvous *meeting, Error *err) {
+    assert(meeting->sockets[0] >= 0 && meeting->rank < meeting->size);
     if (!socket_peer(meeting->sockets[0]).is_of_same_user)
         return fail(err, STATUS_USAGE, "%s: another user's process listens there; choose another place",
                     meeting->place->name);
@@ -278,6 +285,7 @@ static Status take_descriptors(Rendezvous *meeting, int *memory_fd, const int *f
 
 // Notices that rank 0 is still waiting only update the sentence for the case that this rank's deadline passes.
 Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, Error *err) {
+    assert(meeting->sockets[0] >= 0);
     Error missing = {.message = "rank 0 is there, but does not answer"}, reason;
     for (;;) {
         struct pollfd answer = {.fd = meeting->sockets[0], .events = POLLIN};
@@ -339,6 +347,7 @@ static Status join(Rendezvous *meeting, Error *err) {
 
 Status rendezvous_join(Rendezvous *meeting, const GroupPlace *place, GroupMemory memory, uint64_t deadline,
                        Error *err) {
+    assert(place->rank >= 0 && place->rank < place->size && place->size <= GROUP_MAX_RANKS && !place->is_mpi);
     *meeting = (Rendezvous){.rank = (uint32_t)place->rank,
                             .size = (uint32_t)place->size,
                             .memory = memory,

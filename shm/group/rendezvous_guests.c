@@ -1,5 +1,6 @@
 #include "shm/group/rendezvous_guests.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -40,6 +41,7 @@ void guests_let_in(Guests *guests, int listener) {
             close(guest);
             continue;
         }
+        assert(place >= 0 && guests->sockets[place] < 0);
         guests->sockets[place] = guest;
         guests->came_nanoseconds[place] = clock_nanoseconds();
     }

@@ -1,5 +1,6 @@
 #include "shm/group/rendezvous_message.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@ typedef union Control {
 } Control;
 
 int packet_send(int socket, const void *message, size_t bytes, const int *fds, size_t fd_count) {
+    assert(fd_count <= MAX_DESCRIPTORS && (fds || fd_count == 0));
     Control control = {.bytes = {0}};
     struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = bytes}; // read only
     struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
@@ -61,6 +63,8 @@ long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *f
 }
 
 int notice_send(int socket, NoticeKind kind, Status status, const char *text, const int *fds, size_t fd_count) {
+    assert((kind == NOTICE_REFUSED) == (status != STATUS_OK));
+    assert((kind == NOTICE_WELCOME) == (fd_count > 0)); // others' descriptors would be closed on arrival
     Notice notice = {.magic = rendezvous_magic, .kind = kind, .status = status};
     size_t length = strnlen(text, sizeof notice.text - 1);
     memcpy(notice.text, text, length);

@@ -1,5 +1,6 @@
 #include "shm/group/rendezvous_socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 static socklen_t make_address(struct sockaddr_un *address, const char *name, bool is_file) {
+    assert(*name && (!is_file || *name == '/'));
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length = strnlen(name, sizeof address->sun_path - 1);
     memcpy(address->sun_path + !is_file, name, is_file ? length + 1 : length); // an abstract name has a zero byte first
