@@ -1,5 +1,6 @@
 #include "client_state_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,12 +17,14 @@ enum { PAGE_BYTES = 4096 };
 
 // Rows begin on pages, so that a row is written without touching its neighbour's page, and a hole is a whole row.
 ClientStatePlan client_state_plan(uint32_t rows, uint64_t floats) {
+    assert(rows == 0 || floats > 0);
     const uint64_t bytes = floats * sizeof(float);
     return (ClientStatePlan){
         .rows = rows, .floats = floats, .row_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES};
 }
 
 static uint64_t file_bytes(const ClientStatePlan *plan) {
+    assert(plan->rows > 0 && plan->row_bytes % PAGE_BYTES == 0 && plan->row_bytes >= plan->floats * sizeof(float));
     return plan->rows * plan->row_bytes;
 }
 
@@ -83,6 +86,8 @@ void client_state_file_free(ClientStateFile *file) {
 }
 
 float *client_state_row(const ClientStateFile *file, uint32_t row) {
+    assert(row < file->plan.rows || row == NO_CLIENT_STATE);
+    assert(file->mapping || row == NO_CLIENT_STATE);
     return row == NO_CLIENT_STATE ? NULL : (float *)(void *)((uint8_t *)file->mapping + row * file->plan.row_bytes);
 }
 
@@ -90,11 +95,14 @@ float *client_state_row(const ClientStateFile *file, uint32_t row) {
 void client_state_row_write_bytes(const ClientStateFile *file, uint32_t row, size_t first, const void *values,
                                   size_t bytes) {
     const uint64_t at = row * file->plan.row_bytes + first;
+    assert(row != NO_CLIENT_STATE && row < file->plan.rows); // row 0 reads as zeros for every client without state
+    assert(first + bytes <= file->plan.row_bytes);
     if (pwrite(file->fd, values, bytes, (off_t)at) != (ssize_t)bytes)
         memcpy((uint8_t *)file->mapping + at, values, bytes);
 }
 
 void client_state_row_write(const ClientStateFile *file, uint32_t row, const float *values, size_t count) {
+    assert(count <= file->plan.floats);
     client_state_row_write_bytes(file, row, 0, values, count * sizeof *values);
 }
 
@@ -102,6 +110,7 @@ void client_state_row_write(const ClientStateFile *file, uint32_t row, const flo
 // in memory. Since the kernel maps more pages than are read, the whole file is unmapped, not only this row. The content
 // stays in the file.
 static uint32_t row_hash(const ClientStateFile *file, uint32_t row) {
+    assert(row != NO_CLIENT_STATE);
     const uint32_t hash = (uint32_t)XXH3_64bits(client_state_row(file, row), file->plan.floats * sizeof(float));
     madvise(file->mapping, file_bytes(&file->plan), MADV_DONTNEED);
     return hash ? hash : 1;
@@ -148,6 +157,7 @@ bool client_state_file_is_as_hashed(uint32_t *client, const uint32_t *table, con
 
 // A store into a hole of a mapped file on a full disk is a SIGBUS, for which a worker has no answer.
 Status client_state_file_reserve(const ClientStateFile *file, uint32_t row, Error *err) {
+    assert(file->fd >= 0 && row != NO_CLIENT_STATE && row < file->plan.rows);
     int error = posix_fallocate(file->fd, (off_t)(row * file->plan.row_bytes), (off_t)file->plan.row_bytes);
     if (error == 0) return STATUS_OK;
     errno = error;

@@ -1,5 +1,6 @@
 #include "dataset_segment.h"
 
+#include <assert.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ static Status read_files(DatasetSegment *segment, const DatasetSource *source, E
 // A copy in the cache is mapped, so that runs share its pages and none of them reads the files again.
 Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     int fd;
+    assert(source->block_bytes > 0);
     *segment = NO_DATASET_SEGMENT;
     segment->is_kept = source->model != NULL; // later runs read the samples without this model
     if (!unpacked_cache_open(&fd, &segment->changed, source)) return read_files(segment, source, err);
@@ -30,6 +32,7 @@ Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source
 
 Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error *err) {
     TRY(dataset_view(data, segment->segment.memory, segment->segment.bytes, err));
+    assert(segment->segment.memory);
     if (segment->samples[DATASET_TRAIN].fd >= 0) data->train.pixels = segment->samples[DATASET_TRAIN].samples;
     if (segment->samples[DATASET_TEST].fd >= 0) data->test.pixels = segment->samples[DATASET_TEST].samples;
     return STATUS_OK;

@@ -86,6 +86,7 @@ enum { SLOT_ALIGNMENT = 256 }; // bytes
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
+    assert(slots->vector_bytes % SLOT_ALIGNMENT == 0 && slots->sum_bytes % SLOT_ALIGNMENT == 0);
     return slots->vectors * slots->vector_bytes + (slots->states + slots->sums + slots->pending) * slots->sum_bytes;
 }
 
@@ -120,17 +121,20 @@ static inline uint64_t slots_recorded_bytes(const SlotPlan *slots) {
 
 // which: 0 for updates; 1 for changes of client state.
 static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, uint32_t which) {
+    assert(which < slots->each && rank * slots->each + which <= slots->sums); // the end is where the next part begins
     return slots_state_offset(slots, slots->states + rank * slots->each + which);
 }
 
 // Pending updates have the stride of sums and follow them.
 static inline uint64_t slots_pending_offset(const SlotPlan *slots, uint32_t place) {
+    assert(place <= slots->pending); // the end is where the other vectors begin
     return slots_state_offset(slots, slots->states + slots->sums + place);
 }
 
 // Lasting vectors are first and the others last. So the vectors and states that outlive a round are one run of bytes at
 // the start, which is all that the host of a run on the GPU has.
 static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index) {
+    assert(index <= slots->vectors && slots->lasting <= slots->vectors); // the end is that of the segment
     if (index < slots->lasting) return index * slots->vector_bytes;
     return slots_pending_offset(slots, slots->pending) + (index - slots->lasting) * slots->vector_bytes;
 }

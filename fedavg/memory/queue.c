@@ -1,17 +1,21 @@
 #include "fedavg/memory/queue.h"
 
+#include <assert.h>
 #include <string.h>
 
 size_t queue_bytes(uint32_t capacity) {
+    assert(capacity > 0);
     return sizeof(Queue) + capacity * sizeof(Job);
 }
 
 void queue_init(Queue *queue, uint32_t capacity) {
+    assert((uintptr_t)queue % _Alignof(Queue) == 0);
     memset(queue, 0, queue_bytes(capacity));
     queue->capacity = capacity;
 }
 
 void queue_clear(Queue *queue) {
+    assert(queue->count <= queue->capacity);
     queue->count = 0;
     atomic_store_explicit(&queue->next, 0, memory_order_relaxed); // the barrier shows it to the workers
 }
@@ -19,6 +23,7 @@ void queue_clear(Queue *queue) {
 // A job is cleared whole, so that a field that this phase does not set has no value of an earlier phase.
 Job *queue_post(Queue *queue) {
     if (queue->count == queue->capacity) return NULL;
+    assert(queue->count < queue->capacity);
     Job *job = &queue->jobs[queue->count++];
     memset(job, 0, sizeof *job);
     return job;
@@ -33,6 +38,7 @@ Job *queue_take(Queue *queue, uint32_t rank) {
         if (!atomic_compare_exchange_strong_explicit(&job->owner, &free, rank + 1, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
+        assert(atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_OPEN); // a finished job keeps its owner
         // All jobs up to this one are claimed. A slower worker may set the hint back, which costs the next one a few
         // steps, or past a job that the parent has just opened again, which queue.h allows.
         atomic_store_explicit(&queue->next, i + 1, memory_order_relaxed);
@@ -42,6 +48,9 @@ Job *queue_take(Queue *queue, uint32_t rank) {
 }
 
 void queue_finish(Job *job, uint32_t state) {
+    assert(state == JOB_DONE || state == JOB_REFUSED);
+    assert(atomic_load_explicit(&job->owner, memory_order_relaxed) > 0);
+    assert(atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_OPEN); // a job is finished once
     // Release, pairs with the load in queue_reopen: a job that is seen finished has its results complete, even if its
     // owner was killed right after this store.
     atomic_store_explicit(&job->state, state, memory_order_release);
@@ -60,6 +69,7 @@ static void job_open(Job *job) {
 }
 
 static bool is_unfinished(const Job *job) {
+    assert(atomic_load_explicit(&job->state, memory_order_relaxed) <= JOB_REFUSED);
     return atomic_load_explicit(&job->state, memory_order_acquire) == JOB_OPEN; // pairs with queue_finish
 }
 

@@ -1,6 +1,7 @@
 // Part of run_memory.h: creates, maps and frees the segments of a run, and finds the parts in them.
 #include "run_memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ static size_t round_up(size_t bytes, size_t unit) {
 
 // A part of the control segment; NULL for an offset of 0, where the run has no such part.
 static void *control_part(const RunMemory *memory, uint64_t offset) {
+    assert(offset < memory->control_segment.bytes && offset % 64 == 0);
     return offset > 0 ? (uint8_t *)memory->control_segment.memory + offset : NULL;
 }
 
@@ -29,6 +31,7 @@ TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
 Algorithm run_algorithm(const RunConfig *config) {
     Algorithm algorithm = algorithm_of(&config->recipe);
     algorithm.engine = &engine_facts[config->engine];
+    assert((uint32_t)config->engine < ENGINE_COUNT && algorithm.server && algorithm.combine && algorithm.local);
     if (config->aggregator.command[0]) algorithm.combine = &external_combine_rule;
     return algorithm;
 }
@@ -38,6 +41,8 @@ Algorithm run_algorithm(const RunConfig *config) {
 static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
+    assert(memory->config->workers >= 1 && memory->config->workers <= MAX_WORKERS);
+    assert(memory->config->queue_offset >= sizeof(Control)); // parts follow it, and never lie in it
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = control_part(memory, memory->config->queue_offset);
     memory->metrics = control_part(memory, memory->config->metrics_offset);
@@ -52,6 +57,10 @@ static void bind_control(RunMemory *memory) {
 }
 
 static void bind_weights(RunMemory *memory) {
+    assert(memory->config->weights_offset % 64 == 0);
+    assert(memory->config->weights_offset + memory->config->parameters * sizeof(float) <=
+           memory->weights_segment.bytes);
+    assert(memory->slots_segment.bytes >= slots_host_bytes(&memory->config->slots, memory->config->gpu.used));
     memory->weights = (float *)((uint8_t *)memory->weights_segment.memory + memory->config->weights_offset);
     memory->slots = memory->slots_segment.memory;
 }
@@ -63,6 +72,7 @@ static Status bind_partition(RunMemory *memory, Error *err) {
 // Appends a part to a segment planned up to *end, on cache lines of its own. Returns its offset, 0 for no bytes.
 static uint64_t add_part(size_t *end, size_t bytes) {
     const size_t offset = *end;
+    assert(offset % 64 == 0 && offset >= sizeof(Control));
     *end = round_up(offset + bytes, 64);
     return bytes > 0 ? offset : 0;
 }
@@ -186,6 +196,8 @@ Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     if (plan->config.population == 0) plan->config.population = plan->config.clients;
     if (plan->config.arriving == 0) plan->config.arriving = plan->config.population;
     const RunMemorySizes sizes = run_memory_sizes(memory, plan);
+    assert(plan->config.clients >= 1 && plan->config.population <= plan->config.clients);
+    assert(plan->config.node < plan->config.nodes);
     // The control segment is created last: it publishes the sizes and offsets of all others.
     TRY_GOTO(fail, create_weights(memory, plan, sizes.weights, err));
     TRY_GOTO(fail, segment_create(&memory->slots_segment, "slots", sizes.slots, err));
@@ -265,14 +277,17 @@ float *run_memory_vector(const RunMemory *memory, uint32_t index) {
 }
 
 ServerState *run_memory_state(const RunMemory *memory, uint32_t index) {
+    assert(index < memory->config->slots.states);
     return (ServerState *)(memory->slots + slots_state_offset(&memory->config->slots, index));
 }
 
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) {
+    assert(rank < memory->config->workers);
     return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
 }
 
 int64_t *run_memory_pending(const RunMemory *memory, uint32_t place) {
+    assert(place < memory->config->slots.pending);
     return (int64_t *)(memory->slots + slots_pending_offset(&memory->config->slots, place));
 }
 
@@ -283,6 +298,7 @@ float *run_memory_begun(const RunMemory *memory, uint32_t place) {
 
 // Jobs are dealt to the nodes by place, in turn: of every `nodes` places in a row this node has one.
 float *run_memory_row(const RunMemory *memory, uint32_t place) {
+    assert(place / memory->config->nodes < memory->config->slots.rows);
     const RunConfig *config = memory->config;
     return (float *)(memory->slots + slots_host_bytes(&config->slots, config->gpu.used) +
                      place / config->nodes * config->slots.vector_bytes);
@@ -343,6 +359,7 @@ Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *
 }
 
 void run_memory_note_start(const RunMemory *memory, uint32_t rank) {
+    assert(rank < memory->config->workers);
     uint64_t *first = &memory->control->tallies[rank].first_sample_nanoseconds;
     if (*first == 0) *first = clock_nanoseconds();
 }

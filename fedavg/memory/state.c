@@ -1,5 +1,6 @@
 #include "state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, St
 }
 
 static uint32_t index_of(const RunConfig *config, const Algorithm *algorithm, StateVector which) {
+    assert(which <= STATE_VECTORS);
     uint32_t index = 0;
     for (int before = 0; before < (int)which; before++)
         index += count_of(config, algorithm, (StateVector)before);
@@ -46,6 +48,7 @@ uint32_t state_vector(const RunMemory *memory, StateVector which) {
 }
 
 float *state_model(const RunMemory *memory, uint32_t model) {
+    assert(model < state_models(memory->config));
     return model == 0 ? memory->weights : run_memory_vector(memory, state_vector(memory, STATE_CLUSTERS) + model - 1);
 }
 
@@ -68,6 +71,7 @@ void state_plan(RunConfig *config) {
 
 // The first call only counts rows, because the table has no array yet.
 static void add(StateTable *table, StateRow row) {
+    assert(!table->rows || row.values || row.count == 0);
     if (table->rows) table->rows[table->count] = row;
     table->count++;
 }
@@ -178,10 +182,13 @@ static void add_all(StateTable *table, const RunMemory *memory) {
 Status state_open(StateTable *table, const RunMemory *memory, Error *err) {
     *table = (StateTable){0};
     add_all(table, memory);
-    StateRow *rows = calloc(table->count, sizeof *rows);
+    const uint32_t counted = table->count;
+    assert(counted > 0);
+    StateRow *rows = calloc(counted, sizeof *rows);
     *table = (StateTable){.rows = rows};
     if (!rows) return fail(err, STATUS_OS, "no memory for a list of what outlives a round");
     add_all(table, memory);
+    assert(table->count == counted); // both passes list the same rows
     return STATUS_OK;
 }
 
@@ -247,6 +254,7 @@ static Status begin_clients(RunMemory *memory, Error *err) {
 
 Status state_begin(RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
+    assert(config->slots.lasting <= config->slots.vectors && config->slots.restored <= config->slots.lasting);
     memory->control->clip = config->recipe.clip.number[CLIP_NORM];
     for (uint32_t s = 0; s < config->slots.states; s++)
         server_begin(run_memory_state(memory, s), (int)s, &config->recipe.server, config->parameters);

@@ -12,6 +12,7 @@
 #ifndef SOUNDER_FEDAVG_MEMORY_TRACE_H
 #define SOUNDER_FEDAVG_MEMORY_TRACE_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,9 @@ static inline void trace_end(TraceBuffer *trace, TraceKind kind, uint64_t begin_
     if (!trace) return;
     const uint64_t written =
         atomic_load_explicit(&trace->written, memory_order_relaxed); // this process alone writes it
+    assert(kind <= TRACE_EXCHANGE && trace->capacity > 0);
+    assert(written >=
+           atomic_load_explicit(&trace->taken, memory_order_relaxed)); // a span is written before it is taken
     // Acquire, pairs with trace_take: the span that is overwritten has been read.
     if (written - atomic_load_explicit(&trace->taken, memory_order_acquire) == trace->capacity) {
         atomic_fetch_add_explicit(&trace->dropped, 1, memory_order_relaxed);
@@ -93,10 +97,12 @@ static inline size_t trace_ready(const TraceBuffer *trace) {
 }
 
 static inline const TraceSpan *trace_next(const TraceBuffer *trace, size_t i) {
+    assert(i < trace_ready(trace));
     return &trace->spans[(atomic_load_explicit(&trace->taken, memory_order_relaxed) + i) % trace->capacity];
 }
 
 static inline void trace_take(TraceBuffer *trace, size_t count) {
+    assert(count <= trace_ready(trace));
     atomic_fetch_add_explicit(&trace->taken, count, memory_order_release); // pairs with trace_end
 }
 

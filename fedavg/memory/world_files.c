@@ -1,5 +1,6 @@
 #include "world_files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -114,6 +115,7 @@ static Status read_file(WorldFiles *files, const FileForm *form, const char *pat
 // The first line decides whether the file has watts.
 static Status take_pace(WorldFiles *files, Reader *reader, Error *err) {
     const double *number = reader->number, link_watts = reader->columns == 5 ? number[4] : number[3];
+    assert(reader->client < files->clients && reader->columns >= 3 && reader->columns <= MOST_COLUMNS);
     if (number[1] > 1e15) return refuse(reader, "more than 10^15 microseconds a sample, thirty years", err);
     files->paces[reader->client] = (ClientPace){number[1], number[2]};
     if (reader->columns == 3) files->powers = NULL;
@@ -130,6 +132,7 @@ static const FileForm paces_form = {"CLIENT MICROSECONDS BYTES [WATTS [LINK_WATT
 // Times are rounded to the microseconds of the simulated clock, in which all comparisons are exact.
 static Status take_presence(WorldFiles *files, Reader *reader, Error *err) {
     if (fmax(reader->number[1], reader->number[2]) > 1e12) return refuse(reader, "more than 10^12 seconds", err);
+    assert(files->presence_count <= reader->capacity);
     if (reader->number[2] <= reader->number[1]) return refuse(reader, "END is not after BEGIN", err);
     if (files->presence_count == reader->capacity) {
         reader->capacity = reader->capacity ? 2 * reader->capacity : 64;
@@ -247,6 +250,7 @@ uint64_t world_files_hash(const WorldFiles *files) {
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds) {
     uint64_t next = UINT64_MAX;
     memset(there, 0, files->clients);
+    assert(files->presences || files->presence_count == 0);
     for (uint32_t i = 0; i < files->presence_count; i++) {
         const Presence *presence = &files->presences[i];
         if (presence->begin_microseconds <= microseconds && microseconds < presence->end_microseconds)
