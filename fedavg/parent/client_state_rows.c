@@ -1,5 +1,6 @@
 #include "client_state_rows.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 // from, and each member of a round writes a new one beside them. Row 0 means no state.
 uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {
     const uint64_t turns = (uint64_t)members * rounds, most = turns < clients ? turns : clients;
+    assert(members > 0 && 1 + 3 * most + 2 * (uint64_t)members <= UINT32_MAX);
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
 }
 
@@ -27,6 +29,7 @@ static void resume(ClientStateRows *states, uint32_t round) {
     uint32_t used = 1;
     for (uint32_t client = 0; client < clients; client++) {
         const uint32_t row = states->table[1 + client];
+        assert(row < states->memory->config->client_state.rows && (row == NO_CLIENT_STATE || states->gone[row] == 0));
         states->gone[row] = UINT32_MAX;
         if (row >= used) used = row + 1;
     }
@@ -73,6 +76,7 @@ void client_state_rows_free(ClientStateRows *states) {
 }
 
 uint32_t client_state_rows_of(const ClientStateRows *states, uint32_t client) {
+    assert(!keeps(states) || client < states->memory->config->clients);
     return keeps(states) ? states->table[1 + client] : NO_CLIENT_STATE;
 }
 
@@ -84,6 +88,8 @@ Status client_state_rows_stage(ClientStateRows *states, uint32_t count, Error *e
         if (row >= states->memory->config->client_state.rows)
             return fail(err, STATUS_SOFTWARE, "no row is left of %u for what clients keep",
                         states->memory->config->client_state.rows);
+        assert(row != NO_CLIENT_STATE &&
+               states->gone[row] != UINT32_MAX); // a row in force is no other client's to write
         states->staged[place] = row;
         TRY(client_state_file_reserve(&states->memory->client_state, row, err));
     }
@@ -91,6 +97,7 @@ Status client_state_rows_stage(ClientStateRows *states, uint32_t count, Error *e
 }
 
 static bool is_needed(const ClientStateRows *states, uint32_t row) {
+    assert(states->born[row] <= states->gone[row]);
     for (int last = 0; last < 2; last++)
         if (states->born[row] <= states->saved[last] && states->saved[last] < states->gone[row]) return true;
     return false;
@@ -98,6 +105,8 @@ static bool is_needed(const ClientStateRows *states, uint32_t row) {
 
 static void give_up(ClientStateRows *states, uint32_t row, uint32_t round) {
     if (row == NO_CLIENT_STATE) return;
+    assert(states->gone[row] == UINT32_MAX); // it was in force
+    assert(states->spares + states->retirees < states->table[0]);
     states->gone[row] = round;
     if (is_needed(states, row))
         states->retired[states->retirees++] = row;
@@ -135,6 +144,7 @@ Status client_state_rows_commit(ClientStateRows *states, uint32_t round, Nodes *
         const Job *job = &queue->jobs[place];
         const uint32_t row = states->staged[place];
         uint32_t *own = &states->table[1 + job->client];
+        assert(row != NO_CLIENT_STATE && row != *own && row < states->table[0]);
         states->born[row] = round;
         if (job->state != JOB_DONE) {
             states->spare[states->spares++] = row; // a refused client keeps what it had
@@ -156,6 +166,7 @@ void client_state_rows_drop(ClientStateRows *states) {
 // The oldest of three checkpoints is no longer resumed from: rows that only it needed are free.
 void client_state_rows_saved(ClientStateRows *states, uint32_t round) {
     if (!keeps(states) || states->saved[1] == round) return;
+    assert(states->saved[1] == UINT32_MAX || round > states->saved[1]);
     states->saved[0] = states->saved[1];
     states->saved[1] = round;
     uint32_t left = 0;
@@ -167,4 +178,5 @@ void client_state_rows_saved(ClientStateRows *states, uint32_t round) {
             states->spare[states->spares++] = row;
     }
     states->retirees = left;
+    assert(states->spares + states->retirees < states->table[0]);
 }

@@ -1,5 +1,6 @@
 #include "cohort.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "fedavg/memory/state.h"
@@ -17,9 +18,11 @@
 // definition, not by what this program copies, so that the figures compare with papers.
 static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tensors) {
     CohortBytes each;
+    assert(tensors->count > 0);
     const Algorithm algorithm = run_algorithm(config);
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
+    assert(sent.count <= config->parameters);
     const uint64_t whole = sent.count * sizeof(float); // what stays with clients, or is frozen, never travels
     each.down = state_models(config) * whole;
     if (algorithm.traits.has[TRAIT_VOTES]) each.down = bytes_of_bits(sent.count, 2);
@@ -34,6 +37,7 @@ static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tens
 }
 
 static Member member_of(const RunMemory *memory, uint32_t client) {
+    assert(client < memory->config->clients);
     const ClientPace *pace = memory->world_files.paces;
     Member member = {.client = client, .times = 1};
     partition_client(&memory->partition, client, &member.samples);
@@ -168,6 +172,7 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
     for (uint32_t i = 0; i < drawn; i++) {
         uint32_t client = cohort->drawn[i];
         Member *last = cohort->count > 0 ? &cohort->members[cohort->count - 1] : NULL;
+        assert(client < cohort->memory->config->clients && (!last || client >= last->client)); // ascending
         if (last && last->client == client) {
             last->times++;
             continue;
@@ -185,9 +190,11 @@ static bool is_scheduled(const Cohort *cohort) {
 // in a late update is part of the share, because it is known from the schedule how late it will be.
 static void enlist_scheduled(Cohort *cohort) {
     const Schedule *schedule = &cohort->memory->schedule;
+    assert(cohort->round >= 1 && cohort->round <= schedule->versions);
     cohort->count = 0;
     for (uint32_t flight = schedule->first[cohort->round - 1]; flight < schedule->first[cohort->round]; flight++) {
         const ScheduledJob *job = &schedule->jobs[flight];
+        assert(job->start == cohort->round - 1 && (job->applied >= job->start || job->applied == NEVER_APPLIED));
         if (run_memory_is_absent(cohort->memory, job->client)) continue;
         Member *member = &cohort->members[cohort->count++];
         *member = member_of(cohort->memory, job->client);
@@ -243,6 +250,7 @@ uint32_t cohort_draw(Cohort *cohort, uint32_t size, uint32_t round, bool in_orde
                        .seed = config->seed,
                        .round = round,
                        .in_order = in_order};
+    assert(round > 0 && size <= config->clients);
     return sampler_draw(cohort->drawn, &draw);
 }
 
@@ -268,6 +276,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;
     cohort->wanted = world_cohort(world, cohort->most, round);
+    assert(cohort->wanted >= 1 && cohort->wanted <= cohort->most);
     find_samples(cohort, round);
     find_presence(cohort);
     cohort->round = round;
@@ -293,6 +302,7 @@ static bool asks_candidates(const RunConfig *config) {
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->population, cohort->wanted);
+    assert(cohort->candidates > 0 && cohort->candidates <= config->population);
     for (uint32_t i = 0; i < cohort->candidates && asks_candidates(config); i++) {
         const Member candidate = member_of(cohort->memory, cohort->drawn[i]);
         cohort->down_bytes += cohort->each.down;
@@ -311,6 +321,7 @@ static void plan_training(Cohort *cohort, Member *member, uint32_t key) {
     const uint64_t down = cohort->each.down, up = cohort->each.up;
     const Training training = run_memory_training(cohort->memory);
     const Walk walk = walk_of(&config->recipe.schedule, key, member->epochs);
+    assert(member->client < config->clients && size > 0);
     Member work = *member; // as the clock sees it
     work.samples = walk_work(&walk, member->samples, size);
     member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
@@ -376,6 +387,7 @@ static void complete_scheduled(Cohort *cohort) {
     const uint64_t *published = cohort->memory->schedule.published;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};
     cohort->microseconds = published[cohort->round] - published[cohort->round - 1];
+    assert(published[cohort->round] >= published[cohort->round - 1]); // no version exists before the one before it
     cohort->jobs = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
         Member *member = &cohort->members[i];
@@ -410,6 +422,7 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     leave_out_absent(cohort);
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
+    assert(arrivals.count <= cohort->count);
     cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
     if (config->release.hides)
         release_shares(&cohort->shares, cohort->members, cohort->count, config->release.arriving);
@@ -420,5 +433,6 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     if (cohort->count == 0 && cohort->nobody_until != UINT64_MAX) cohort->microseconds = cohort->nobody_until - now;
     cohort->abandoned = arrivals.abandoned;
     cohort->jobs = arrivals.abandoned ? 0 : arrivals.count;
+    assert(cohort->jobs == 0 || cohort->members[cohort->jobs - 1].fate == MEMBER_ARRIVES); // they are first
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 // each member, which is known before training, or from the steps that trainers have made, which are known after it.
 #include "cohort.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ bool cohort_wants_losses(const Cohort *cohort) {
 void cohort_note(Cohort *cohort, const Queue *queue) {
     const RunMemory *memory = cohort->memory;
     if (!memory->client_notes || memory->algorithm.combine->learn) return;
+    assert(queue->count <= queue->capacity);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_DONE)
@@ -25,6 +27,7 @@ void cohort_note(Cohort *cohort, const Queue *queue) {
 // The first round begins with equal weights, since no loss is known. Every node computes them from equal losses;
 // cohort_weigh then broadcasts node 0's result, in which a function of the C library may be.
 static Status learn_weights(Cohort *cohort, Error *err) {
+    assert(cohort->jobs > 0 && cohort->jobs <= cohort->count);
     const RunMemory *memory = cohort->memory;
     double *notes = memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
     if (!weights) return fail(err, STATUS_OS, "no memory for the weights of %u clients", cohort->jobs);
@@ -89,6 +92,7 @@ void cohort_count_steps(Cohort *cohort, Queue *queue) {
     double planned = INFINITY, made = INFINITY;
     bool differ = false;
     if (!cohort->memory->algorithm.combine->cut || !config->trainer.command[0]) return;
+    assert(queue->count == cohort->jobs);
     for (uint32_t place = 0; place < cohort->jobs; place++) {
         Member *member = &cohort->members[place];
         const Job *job = &queue->jobs[place];
@@ -98,6 +102,7 @@ void cohort_count_steps(Cohort *cohort, Queue *queue) {
     }
     if (!differ) return;
     cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
+    assert(made > 0 && planned > 0 && isfinite(made) && isfinite(planned));
     cohort->shares.factor *= made / planned;
     cohort->shares.total *= planned / made;
     for (uint32_t place = 0; place < cohort->jobs; place++)

@@ -1,5 +1,6 @@
 #include "combine.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,7 @@ static void list_jobs(Combine *combine) {
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
     qsort(combine->jobs, combine->count, sizeof *combine->jobs, row_walk_by_client);
+    assert(combine->count <= combine->memory->config->cohort);
     for (uint32_t row = 0; row < combine->count; row++)
         least = fmin(least, training_loss(combine, combine->jobs[row])); // passes over what is no number
     for (uint32_t row = 0; row < combine->count; row++)
@@ -149,6 +151,7 @@ static uint32_t all_rows(const Combine *combine) {
 // from the products of the rows. A row aside (a center, the server's own update) is not mixed.
 static void mix_products(Combine *combine) {
     const size_t from = all_rows(combine), to = combine->mixed_count + combine->asides;
+    assert(to <= from);
     double *half = combine->workspace;
     for (size_t i = 0; i < to; i++)
         for (size_t j = 0; j < from; j++) {
@@ -191,6 +194,7 @@ static void mix_rows(Combine *combine, uint32_t round) {
 static void choose(Combine *combine) {
     const bool mixes = combine->mix->mix != NULL;
     const uint32_t count = combine->mixed_count;
+    assert(count >= 1 && count <= combine->count);
     const Choice choice = {.products = mixes ? combine->mixed_products : combine->products,
                            .count = count + combine->asides,
                            .weights = combine->weights,

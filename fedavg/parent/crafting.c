@@ -1,5 +1,6 @@
 #include "crafting.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,7 @@ static void hand_in(Crafting *crafting) {
     Queue *queue = memory->queue;
     float *crafted = crafting->values;
     size_t unfit = 0;
+    assert(crafting->copied == UINT32_MAX || crafting->copied < crafting->count);
     double squared_length = NAN;
     for (size_t i = 0; i < parameters; i++)
         crafted[i] = (float)((double)memory->weights[i] + crafting->update[i]);

@@ -1,9 +1,11 @@
 // Part of engine.h: fedavg. The clients of a round train on their own, and the new model is the mean of the updates
 // that they send.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/client.h"
 
@@ -40,10 +42,12 @@ static uint32_t find_arrived(Mean *mean, const Rounds *rounds) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_REFUSED) continue;
         clients++;
+        assert(job->cluster < state_models(rounds->memory->config));
         mean->arrived += job->share;
         mean->arrived_of[job->cluster] += job->share;
         if (++clients_of[job->cluster] == queue->count) mean->arrived_of[job->cluster] = 1;
     }
+    assert(clients <= queue->count && rounds->cohort.shares.total > 0);
     mean->arrived = clients == queue->count ? 1 : mean->arrived / rounds->cohort.shares.total;
     return clients;
 }
@@ -91,8 +95,9 @@ void engine_find_used(bool *used, const Rounds *rounds) {
     memset(used, 0, MAX_WORKERS * sizeof *used);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
-        if (job->state == JOB_DONE && job->node == rounds->nodes->rank && job->pending == 0)
-            used[job->owner - 1] = true;
+        if (job->state != JOB_DONE || job->node != rounds->nodes->rank || job->pending > 0) continue;
+        assert(job->owner >= 1 && job->owner <= rounds->memory->config->workers);
+        used[job->owner - 1] = true;
     }
 }
 
@@ -106,6 +111,7 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) arrived++, clipped += queue->jobs[i].clipped;
     *norm = release_next_clip(*norm, &config->recipe.clip, &config->release, arrived, clipped, config->seed, round);
+    assert(clipped <= arrived && !(*norm < 0));
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }
 
@@ -159,6 +165,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);
     }
     engine_find_used(used, rounds);
+    assert(!isnan(mean.arrived) && mean.arrived >= 0 && isfinite(mean.factor));
     const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->arriving);
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);

@@ -1,5 +1,6 @@
 #include "external.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ AGGREGATE_VECTORS static void subtract(float *restrict update, const float *rest
 // Rows hold weights, in the order of the jobs. The program gets updates, in the order of the clients: one pass makes
 // them in place, since nothing else reads the rows after this.
 static void make_updates(const External *external) {
+    assert(external->combine->count <= external->combine->memory->config->cohort);
     const Combine *combine = external->combine;
     const RunMemory *memory = combine->memory;
     const size_t parameters = memory->config->parameters;
@@ -75,6 +77,7 @@ static void copy_state(const External *external, bool to_desk) {
 }
 
 static void fill_metrics(const External *external) {
+    assert(external->aggregator.named.count <= METRICS_MOST);
     const RunMemory *memory = external->combine->memory;
     const Aggregator *desk = &external->aggregator;
     for (uint32_t m = 0; m < desk->named.count; m++)

@@ -1,11 +1,13 @@
 // Part of rounds.h: the jobs of a phase on several nodes, dealt before it and merged after it.
 #include "fedavg/parent/rounds.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 // Jobs are in the order of falling size, so that dealing them in turn gives each node nearly as much work.
 bool node_jobs_mine(const Nodes *nodes, uint32_t place) {
+    assert(nodes->rank < nodes->size);
     return place % nodes->size == nodes->rank;
 }
 
@@ -25,11 +27,16 @@ Status node_jobs_merge(const RunMemory *memory, Nodes *nodes, Error *err) {
         TRY_GOTO(end, nodes_collect(nodes, &rows, counts, memory->metrics, mine * sizeof(MetricSums), err));
     TRY_GOTO(end, nodes_collect(nodes, &jobs, counts, queue->jobs, queue->count * sizeof(Job), err));
     queue->count = 0;
-    for (uint32_t node = 0; node < nodes->size; node++)
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        assert(counts[node] % sizeof(Job) == 0);
         queue->count += (uint32_t)(counts[node] / sizeof(Job));
+    }
     const MetricSums *row = rows;
+    assert(queue->count <= queue->capacity);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = (const Job *)jobs + i;
+        assert(job->place < queue->count &&
+               job->node == job->place % nodes->size); // each place once, by the node it was dealt to
         memcpy(&queue->jobs[job->place], job, sizeof *job);
         if (job->metrics > 0) memory->metrics[job->place] = *row++;
     }

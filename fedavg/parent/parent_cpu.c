@@ -1,4 +1,5 @@
 // Part of parent_backend.h: the parent's arithmetic in the run's shared memory.
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void cpu_free(Parent *parent) {
 static Status cpu_init(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     size_t parameters = config->parameters;
+    assert(parameters > 0 && config->slots.each <= PERSONAL_MOST_CLUSTERS);
     bool writes = parent->memory->algorithm.engine->writes_weights;
     bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
@@ -86,6 +88,7 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     const Queue *queue = parent->memory->queue;
     const Masking masking = run_memory_masking(parent->memory, round);
+    assert(masking.count == 0 || parent->nodes->rank == 0);
     CpuParent *self = parent->state;
     if (masking.count == 0) return STATUS_OK;
     uint32_t *alive = malloc((queue->count + 1) * sizeof *alive), count = 0;
@@ -103,6 +106,7 @@ void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32
     const RunConfig *config = parent->memory->config;
     SentWeights sent;
     sent_weights(&sent, &parent->memory->tensors, &config->personal);
+    assert(noise >= 0);
     if (config->release.tree_rounds > 0)
         release_add_tree_noise(total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
                                sent.run_count);
@@ -157,6 +161,7 @@ static void step_models(Parent *parent, const ServerSums *of_first, size_t count
                                  .arrived = mean->arrived_of[m],
                                  .factor = mean->factor,
                                  .squared_length = of_first->squared_length ? &squared : NULL};
+        assert(sums.arrived >= 0);
         const ServerMemory nothing = {0};
         if (sums.arrived == 0) continue;
         server_apply(state_model(parent->memory, m), &nothing, &sums, turn, config->recipe.server.row,
@@ -186,6 +191,8 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     }
     for (uint32_t i = 0; i < mean->late_count; i++)
         self->sums[0][count++] = mean->late[i];
+    assert(count <= config->workers + config->slots.pending);
+    assert(mean->noise == 0 || mean->total || self->total); // noise is added to one vector
     if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, mean->noise, turn->round, err));
     if (mean->total) self->sums[0][0] = mean->total;
     if (mean->changes) self->sums[1][0] = mean->changes;

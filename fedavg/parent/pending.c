@@ -1,5 +1,6 @@
 #include "pending.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ Status pending_init(Pending *pending, RunMemory *memory, uint32_t rounds_done, E
     pending->due = malloc((memory->config->slots.pending + 1) * sizeof *pending->due);
     if (!pending->due) return fail(err, STATUS_OS, "no memory for a list of %u updates", memory->config->slots.pending);
     schedule_resume(&memory->schedule, rounds_done);
+    assert(memory->schedule.waiting_count <= memory->schedule.most_pending);
     return STATUS_OK;
 }
 
@@ -26,6 +28,7 @@ void pending_free(Pending *pending) {
 // nodes is a copy. The weights that it began with are this round's, on all nodes.
 static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error *err) {
     const size_t parameters = memory->config->parameters;
+    assert(job->pending >= 1 && job->pending <= memory->config->slots.pending);
     int64_t *waiting = run_memory_pending(memory, job->pending - 1);
     if (job->node != nodes->rank || job->state == JOB_REFUSED) memset(waiting, 0, parameters * sizeof *waiting);
     if (nodes->size > 1) TRY(nodes_sum(nodes, waiting, parameters, err));
@@ -42,6 +45,8 @@ void pending_count(Pending *pending, uint32_t staleness) {
 }
 
 static void count(Pending *pending, const ScheduledJob *job) {
+    assert(job->applied != NEVER_APPLIED &&
+           job->applied >= job->start); // none joins a step before the one it began from
     pending_count(pending, job->applied - job->start);
     pending->client = job->client;
     if (job->refused)
@@ -81,9 +86,11 @@ static Status find_due(Pending *pending, uint32_t version, Nodes *nodes, Error *
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
         ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         if (job->applied != version) continue;
+        assert(job->start < version && job->pending != NO_PENDING); // others have joined the step of their own round
         TRY(catch_up(job, memory, nodes, err));
         count(pending, job);
         if (job->refused || memory->config->slots.pending == 0) continue;
+        assert(pending->due_count < memory->config->slots.pending);
         pending->due[pending->due_count++] = run_memory_pending(memory, job->pending);
     }
     return STATUS_OK;
@@ -96,6 +103,7 @@ Status pending_collect(Pending *pending, const Member *members, uint32_t round, 
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         ScheduledJob *scheduled = &memory->schedule.jobs[members[job->place].flight];
+        assert(scheduled->client == job->client && scheduled->start == round - 1);
         scheduled->refused = job->state == JOB_REFUSED;
         if (scheduled->pending == NO_PENDING)
             count(pending, scheduled);

@@ -1,5 +1,6 @@
 #include "phases.h"
 
+#include <assert.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -94,6 +95,7 @@ static void wait_for_guards(const Phases *phases) {
 // soon as a job was finished in between; those that explain themselves have a lower limit, because the successor will
 // fail alike.
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
+    assert(rank < phases->supervisor.config.workers && phases->supervisor.workers[rank].state == WORKER_DEAD);
     phases->lost++;
     if (ends_by_its_trainer(phases, rank)) {
         if (phases->config.trainers) trainer_host_blame(phases->config.trainers, (int)rank);
@@ -119,6 +121,7 @@ static Status count_death(Phases *phases, uint32_t rank, Error *err) {
 // the job, Hogwild in the weights, fedavg in the worker's slot, unless the worker died just as it was adding to that.
 static void reopen_jobs(Phases *phases, uint32_t rank) {
     RunMemory *memory = phases->config.memory;
+    assert(!in_lockstep(phases)); // there a round starts over as a whole
     SumState *sum = &memory->control->sums[rank];
     bool sum_is_lost = phases->kind == PHASE_TRAIN && atomic_load(&sum->adding) != 0;
     queue_reopen_rank(memory->queue, rank, sum_is_lost);
@@ -134,6 +137,7 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
 // A machine that refuses a process now may have room for it later: until then the run continues with the other workers,
 // if there are any.
 static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
+    assert(phases->supervisor.workers[rank].state == WORKER_DEAD);
     Error reason;
     Status status = supervisor_start(&phases->supervisor, rank, &reason);
     if (status == STATUS_OK) {
@@ -234,11 +238,14 @@ static Status gather(Phases *phases, Error *err) {
 static void release(Phases *phases, PhaseKind kind, uint32_t round) {
     Control *control = phases->config.memory->control;
     PhaseOrder *order = &control->order;
+    assert(kind == PHASE_TRAIN || kind == PHASE_EVALUATE);
+    assert(phases->stand_still && order->kind == PHASE_NONE && round > 0);
     order->kind = kind;
     order->round = round;
     order->members = 0;
     for (uint32_t rank = 0; rank < control->config.workers; rank++)
         if (is_member(phases, rank)) order->position[rank] = order->members++;
+    assert(order->members >= 1 && order->members <= control->config.workers);
     barrier_init(&control->step, order->members, control->phase.spins);
     barrier_init(&control->exchange, order->members + 1, control->phase.spins);
     memset(&control->gradients, 0, sizeof control->gradients);
@@ -281,6 +288,7 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
     *phases = (Phases){.config = *config};
     Control *control = config->memory->control;
+    assert(config->engine && config->rounds && config->parent && config->hang_seconds >= 0);
     if (control->config.workers == 1 && config->on_worker_death == WORKER_DEATH_CONTINUE)
         phases->config.on_worker_death = WORKER_DEATH_RESPAWN;
     run_memory_worker_fds(phases->fds, config->memory);

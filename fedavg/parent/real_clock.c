@@ -1,5 +1,6 @@
 #include "real_clock.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static Flight *flight_of(const Rounds *rounds, uint32_t rank) {
 static void publish(const Rounds *rounds, uint32_t version) {
     RunMemory *memory = rounds->memory;
     Control *control = memory->control;
+    assert(version == 0 || version == atomic_load_explicit(&control->published, memory_order_relaxed) + 1);
     atomic_store_explicit(&control->writing, version, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); // pairs with that of copy_newest
     memcpy(run_memory_row(memory, flights_version_row(memory->config->workers, version)), memory->weights,
@@ -84,6 +86,7 @@ static Status init(Rounds *rounds, Error *err) {
 // allows no such schedule.
 static bool pick(uint32_t *client, Rounds *rounds) {
     RealClock *clock = &rounds->clock;
+    assert(clock->lost_count <= rounds->memory->config->clients && clock->picked <= rounds->memory->config->clients);
     if (clock->lost_count > 0) {
         *client = clock->lost[--clock->lost_count];
         return true;
@@ -104,6 +107,8 @@ static void post(Rounds *rounds, uint32_t rank) {
     Flight *flight = flight_of(rounds, rank);
     uint32_t client;
     if (!pick(&client, rounds)) return;
+    assert(client < config->clients && rounds->cohort.samples[client] > 0);
+    assert(atomic_load_explicit(&flight->state, memory_order_relaxed) == FLIGHT_NONE); // it is the parent's
     clock->busy[client] = 1;
     memset(&flight->job, 0, sizeof flight->job);
     flight->job.client = client;
@@ -129,6 +134,7 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     const size_t parameters = config->parameters;
     const Flight *flight = flight_of(rounds, rank);
     const bool is_late = flight->version < version_of(rounds);
+    assert(flight->version <= version_of(rounds));
     const float *begun = run_memory_row(memory, flights_begun_row(config->workers, rank));
     int64_t *sum = run_memory_sum(memory, 0, 0);
     if (rounds->clock.collected == 0) memset(sum, 0, parameters * sizeof *sum);
@@ -183,6 +189,8 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
     Flight *flight = flight_of(rounds, rank);
+    assert(flight->job.owner == rank + 1 && clock->busy[flight->job.client]);
+    assert(flight->end_nanoseconds >= flight->begin_nanoseconds);
     const uint32_t staleness = version_of(rounds) - flight->version;
     const bool late = staleness > numbers(rounds)[BUFFERED_LIMIT];
     const double trust = stale_weight(&config->recipe.stale, staleness);
@@ -191,6 +199,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     const bool refused = flight->job.state == JOB_REFUSED;
     phases_forgive(&rounds->phases);
     Job *told = refused || late ? tell_unused(rounds) : queue_post(rounds->memory->queue);
+    assert(told || refused || late); // accepted updates always find a place
     if (told) {
         memcpy(told, &flight->job, sizeof *told);
         told->place = rounds->memory->queue->count - 1;
@@ -227,6 +236,7 @@ static Status serve(Rounds *rounds, bool *busy, Error *err) {
         const bool dead = rounds->phases.supervisor.workers[rank].state == WORKER_DEAD;
         if (state == FLIGHT_LANDED) TRY(collect(rounds, rank, err));
         if (state == FLIGHT_POSTED && dead) { // another worker begins its client again
+            assert(clock->busy[flight->job.client]);
             clock->lost[clock->lost_count++] = flight->job.client;
             atomic_store_explicit(&flight->state, FLIGHT_NONE, memory_order_relaxed);
         }

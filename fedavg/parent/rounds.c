@@ -1,5 +1,6 @@
 #include "rounds.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ Job *rounds_post(Rounds *rounds, uint32_t place) {
 static void post_masked(Rounds *rounds) {
     MaskedCohort *masked = run_memory_masked(rounds->memory);
     if (!masked) return;
+    assert(rounds->cohort.count <= rounds->memory->queue->capacity);
     masked->count = 0;
     for (uint32_t i = 0; i < rounds->cohort.count; i++)
         if (rounds->cohort.members[i].fate != MEMBER_HAS_NO_SAMPLES)
@@ -43,6 +45,7 @@ static void post_masked(Rounds *rounds) {
 static void post_clients(Rounds *rounds) {
     const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
+    assert(rounds->cohort.jobs <= rounds->cohort.count);
     queue_clear(rounds->memory->queue);
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
         const Member *member = &rounds->cohort.members[place];
@@ -65,6 +68,7 @@ static void post_clients(Rounds *rounds) {
         if (rounds->memory->config->client_state.rows == 0) continue;
         job->state_from = client_state_rows_of(&rounds->client_states, member->client);
         job->state_to = rounds->client_states.staged[place];
+        assert(job->state_to != job->state_from); // a client never overwrites its row
     }
 }
 
@@ -74,6 +78,7 @@ static bool is_mine(const Rounds *rounds, uint32_t place) {
     const RunConfig *config = rounds->memory->config;
     if (!rounds->memory->algorithm.engine->in_lockstep) return node_jobs_mine(rounds->nodes, place);
     ShardRange own = ssgd_node_shards(config, config->node);
+    assert(own.first < own.end && own.end <= config->clients);
     uint32_t shard = rounds->cohort.members[place].client;
     return shard >= own.first && shard < own.end;
 }
@@ -118,6 +123,7 @@ static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
 
 // New rows for client state are staged before the jobs are posted, because a job names the row that its client writes.
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
+    assert(round > 0 && rounds->phases.stand_still);
     TRY(train_root(rounds, round, err));
     TRY(client_state_rows_stage(&rounds->client_states, rounds->cohort.jobs, err));
     post_clients(rounds);
@@ -151,6 +157,7 @@ Status engine_lr(float *lr, const RunMemory *memory, Nodes *nodes, uint32_t roun
 void rounds_go_on(RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
     const uint32_t state = memory->algorithm.server->trains_state;
+    assert(state < memory->config->slots.states || state == 0);
     if (state == 0 || round == 1) return;
     const ServerState *weights = run_memory_state(memory, state);
     for (size_t i = 0; i < config->parameters; i++)
@@ -162,6 +169,7 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
 // (the real clock) knows its clients only when the round is over.
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(engine_lr(&rounds->memory->control->order.lr, rounds->memory, rounds->nodes, round, err));
+    assert(isfinite(rounds->memory->control->order.lr));
     rounds_go_on(rounds->memory, round);
     if (rounds->engine->draw) {
         rounds->engine->draw(&rounds->cohort, round);
@@ -180,6 +188,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     rounds_clear_tallies(rounds);
     TRY(rounds->engine->run(rounds, round, err));
     trace_end(rounds->trace, TRACE_TRAIN, begin, round, round);
+    assert(rounds->memory->queue->count <= rounds->memory->queue->capacity);
     return node_jobs_merge(rounds->memory, rounds->nodes, err);
 }
 
@@ -202,6 +211,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     if (!rounds->memory->algorithm.engine->whole_cohort) { // clients were drawn, and have sent updates
         WorldTotals *totals = &rounds->memory->control->totals;
         cohort_count_sent(&rounds->cohort, rounds->memory->queue);
+        assert(rounds->cohort.training_joules >= 0 && rounds->cohort.link_joules >= 0); // totals only grow
         totals->microseconds += rounds->cohort.microseconds;
         totals->down_bytes += rounds->cohort.down_bytes;
         totals->up_bytes += rounds->cohort.up_bytes;
@@ -220,6 +230,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     Supervisor *supervisor = &rounds->phases.supervisor;
     int64_t facts[SIGTERM + 1] = {report->workers_lost}; // then, by number, how many nodes a signal has reached
+    assert(supervisor->last_signal >= 0 && supervisor->last_signal <= SIGTERM);
     if (supervisor_interrupts(supervisor) > 0) facts[supervisor->last_signal]++;
     TRY(nodes_sum(rounds->nodes, facts, sizeof facts / sizeof *facts, err));
     report->workers_lost = (uint32_t)facts[0];
@@ -248,6 +259,7 @@ void engine_plan(RunConfig *config) {
     const Engine *engine = engines[config->engine];
     state_plan(config);
     if (engine->plan) engine->plan(&config->slots, config);
+    assert(config->slots.lasting <= config->slots.vectors); // engines append to what outlives a round
     config->slots.vector_bytes = slot_stride(config->parameters * sizeof(float));
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }
@@ -329,6 +341,8 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
 // Memory first, then the backend, then the workers: they map what the parent owns, and start with it complete.
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
+    assert((uint32_t)memory->config->engine < ENGINE_COUNT && engines[memory->config->engine]);
+    assert(config->clients_per_round >= 1 && config->clients_per_round <= memory->config->population);
     *rounds = (Rounds){
         .engine = engines[memory->config->engine],
         .memory = memory,

@@ -1,4 +1,5 @@
 // Part of rounds.h: the counts of workers and jobs go into the report of a round.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ static void collect_lengths(const Rounds *rounds, RoundReport *report) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_REFUSED) continue;
         double length = sqrt(job->squared_length);
+        assert(!(job->squared_length < 0)); // NaN where it is not measured
         lengths += length;
         most = most < length ? length : most;
         squares += job->share * job->squared_length;
@@ -74,6 +76,8 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
     memset(report->trained_of, 0, sizeof report->trained_of);
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
+        assert(job->state == JOB_DONE || job->state == JOB_REFUSED);
+        assert(job->cluster < state_models(memory->config) && job->attacks <= 1 && job->clipped <= 1);
         if (job->state == JOB_REFUSED) report->refused++;
         report->attackers += job->attacks;
         report->trained_of[job->cluster] += job->state == JOB_DONE;

@@ -1,5 +1,6 @@
 // Part of rounds.h: evaluation. The parent has candidates and members evaluated before they train, the model and every
 // client's own samples afterwards.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
         const uint32_t samples = rounds->cohort.samples[job->client], size = config->training.batch_size;
         job->count = samples < size ? samples : size;
         job->first = sampler_batch(config->seed, round, job->client, samples, size);
+        assert(job->first + job->count <= samples);
     }
     TRY(run_evaluation(rounds, round, err));
     TRY(node_jobs_merge(rounds->memory, rounds->nodes, err));
@@ -47,6 +49,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
 Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
     const int by = rounds->memory->config->world.candidates_by;
+    assert(cohort->candidates > 0);
     if (by == CANDIDATES_LAST)
         for (uint32_t i = 0; i < cohort->candidates; i++)
             cohort->losses[i] = rounds->memory->client_notes[cohort->drawn[i]];
@@ -88,6 +91,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     const uint32_t all = validates ? memory->partition.validation_count : memory->data.test.count;
     const bool is_whole = memory->config->trainer.whole_test && (task == EVALUATE_TEST_SET || validates);
     const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
+    assert(all > 0);
     // Answers of other nodes are zeros here, and the sum over the nodes has all of them.
     const bool joins = memory->config->nodes > 1 && memory->answers && task != EVALUATE_BACKDOOR;
     const size_t answers = all * spec_answers(&memory->config->spec);
@@ -127,6 +131,7 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
     TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, UINT32_MAX, &sums, err));
     if (sums.unjudged > 0) return STATUS_OK;
     report->backdoor_hits = sums.result.hits;
+    assert(sums.result.hits <= sums.samples);
     report->backdoor_count = (uint32_t)sums.samples;
     return STATUS_OK;
 }
@@ -170,6 +175,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     report->validates = validates;
     report->test_count = validates ? rounds->memory->partition.validation_count : rounds->memory->data.test.count;
     report->test_judged = sums.unjudged == 0;
+    assert(sums.result.hits <= report->test_count && sums.unjudged <= report->test_count);
     report->test_loss = sums.result.loss_sum / (double)report->test_count;
     TRY(measure_answers(rounds, report, err));
     TRY(evaluate_backdoor(rounds, round, report, err));

@@ -1,5 +1,6 @@
 #include "row_walk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static size_t smaller(size_t a, size_t b) {
 
 // Sections consist of whole blocks, so that sums per block are equal for any number of sections and nodes.
 static Slice section_at(size_t parameters, uint32_t section) {
+    assert(section < ROW_SECTIONS);
     const size_t blocks = (parameters + ROW_BLOCK - 1) / ROW_BLOCK;
     return (Slice){smaller(blocks * section / ROW_SECTIONS * ROW_BLOCK, parameters),
                    smaller(blocks * (section + 1) / ROW_SECTIONS * ROW_BLOCK, parameters)};
@@ -22,6 +24,7 @@ static Slice section_at(size_t parameters, uint32_t section) {
 static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling, Error *err) {
     const size_t blocks = travelling / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
     walk->piece = (blocks == 0 ? 1 : smaller(blocks, most)) * ROW_BLOCK;
+    assert(walk->piece > 0 && walk->piece % ROW_BLOCK == 0);
     walk->sent = own(&walk->owned, walk->memory->config->slots.rows * walk->nodes->size * walk->piece, sizeof(float));
     walk->received = own(&walk->owned, rows * walk->piece, sizeof(float));
     walk->sent_bytes = own(&walk->owned, walk->nodes->size, sizeof *walk->sent_bytes);
@@ -65,6 +68,7 @@ static Slice piece_at(const RowWalk *walk, uint32_t node, uint32_t step, uint32_
     if (*section >= end) return (Slice){0, 0};
     const Slice slice = section_at(walk->memory->config->parameters, *section);
     const size_t first = slice.first + step % walk->pieces * walk->piece;
+    assert(walk->pieces > 0 && slice.first <= slice.end);
     return (Slice){smaller(first, slice.end), smaller(first + walk->piece, slice.end)};
 }
 
@@ -77,6 +81,7 @@ static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, ui
         uint32_t section;
         const Slice slice = piece_at(walk, node, step, &section);
         const size_t floats = slice.end - slice.first;
+        assert(slice.first <= slice.end && floats <= walk->piece);
         walk->sent_bytes[node] = walk->received_bytes[node] = 0;
         for (uint32_t row = 0; row < count; row++) {
             if (jobs[row]->node == node) walk->received_bytes[node] += width * sizeof *next;
@@ -101,10 +106,12 @@ static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, ui
 Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const float *aside, RowVisit visit,
                 void *context, Error *err) {
     const uint32_t size = walk->nodes->size, steps = (ROW_SECTIONS + size - 1) / size * walk->pieces;
+    assert(count <= walk->memory->config->cohort);
     for (uint32_t step = 0; step < steps; step++) {
         uint32_t section;
         const Slice piece = piece_at(walk, walk->nodes->rank, step, &section);
         const size_t width = piece.end - piece.first;
+        assert(width <= walk->piece && piece.end <= walk->memory->config->parameters);
         if (size > 1) TRY(exchange(walk, jobs, count, step, width, err));
         for (uint32_t row = 0; row < count; row++) {
             if (size == 1) walk->values[row] = run_memory_row(walk->memory, jobs[row]->place) + piece.first;

@@ -38,6 +38,7 @@ static bool updates_reach(const float *trained, const float *global, float limit
 }
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
+    assert(trained && trained != global);
     size_t first = updates_reach(trained, global, LIMIT, count) ? 0 : count;
     // This comparison is false for a NaN, too, so the search stops there.
     while (first < count && fabsf(trained[first] - (global ? global[first] : 0)) < LIMIT)
@@ -101,6 +102,7 @@ static void add_block(int64_t *sum, const float *trained, const float *global, d
 }
 
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
+    assert(sum && isfinite(share));
     for (size_t first = 0; first < count; first += SHORT_RUN)
         add_block(sum + first, trained + first, global ? global + first : NULL, share * AGGREGATE_UNIT,
                   count - first < SHORT_RUN ? count - first : SHORT_RUN);
@@ -150,6 +152,7 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
 // Shares of refused clients are in no sum: dividing by the shares that arrived makes the result the mean of the others.
 void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
     int64_t total[LONG_RUN];
+    assert(arrived > 0 && isfinite(arrived));
     const size_t most = aggregate_run(sum_count);
     for (size_t first = 0; first < count; first += most) {
         const size_t run = count - first < most ? count - first : most;

@@ -1,10 +1,14 @@
 #include "shard_sum.h"
+
+#include <assert.h>
+
 #include "fedavg/rules/sum/shard_sum.h"
 
 // The shard at which a block of more than one shard splits. The left half is a full tree. So a node with 2^k shards,
 // aligned, owns one whole block, and one more shard at the end changes no sum on its left.
 static uint32_t middle(ShardRange block) {
     uint32_t half = 1;
+    assert(block.end - block.first >= 2);
     while (half * 2 < block.end - block.first)
         half *= 2;
     return block.first + half;
@@ -48,6 +52,7 @@ static const ShardLeaf *sum_block(float *out, const ShardLeaf *leaf, ShardRange 
     }
     uint32_t split = middle(block);
     float right[SHARD_SUM_BLOCK];
+    assert(leaf->range.first == block.first && leaf->range.end <= block.end); // leaves make up the block, in order
     leaf = sum_block(out, leaf, (ShardRange){block.first, split}, first, count);
     leaf = sum_block(right, leaf, (ShardRange){split, block.end}, first, count);
     add(out, right, count);
@@ -55,6 +60,7 @@ static const ShardLeaf *sum_block(float *out, const ShardLeaf *leaf, ShardRange 
 }
 
 void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t first, size_t count) {
+    assert(count <= SHARD_SUM_BLOCK && root.first < root.end && leaves->range.first == root.first);
     sum_block(out, leaves, root, first, count);
 }
 
@@ -74,6 +80,7 @@ void buckets_cut(Buckets *buckets, const Spec *spec) {
         if (!is_full && layer->weight > 0) continue;
         buckets->first[buckets->count] = layer->weight;
         buckets->end[buckets->count++] = end;
+        assert(layer->weight < end && buckets->count <= MAX_BUCKETS);
         end = layer->weight;
     }
 }
@@ -83,6 +90,7 @@ void buckets_cut(Buckets *buckets, const Spec *spec) {
 Slice bucket_slice(const Buckets *buckets, uint32_t bucket, uint32_t position, uint32_t members) {
     enum { LINE = 16 }; // floats
     size_t first = buckets->first[bucket], end = buckets->end[bucket];
+    assert(bucket < buckets->count && position < members && first < end);
     size_t first_line = first / LINE, lines = (end + LINE - 1) / LINE - first_line;
     Slice slice = {(first_line + lines * position / members) * LINE,
                    (first_line + lines * (position + 1) / members) * LINE};

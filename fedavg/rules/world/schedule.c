@@ -1,5 +1,6 @@
 #include "schedule.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { VISITS = 1 << 10, ROUND_BITS = 20 };
@@ -7,6 +8,7 @@ enum { VISITS = 1 << 10, ROUND_BITS = 20 };
 // Packs version and visit into one round number: the low ROUND_BITS hold version + 1, as in a synchronous run. A client
 // that begins more than VISITS times from one version has the random numbers of its first visit again.
 uint32_t schedule_key(uint32_t version, uint32_t visit) {
+    assert(version + 1 < 1u << ROUND_BITS);
     return (version + 1) | (visit % VISITS) << ROUND_BITS;
 }
 
@@ -22,6 +24,8 @@ Status schedule_add(Schedule *schedule, const ScheduledJob *job, Error *err) {
         schedule->jobs = more;
         schedule->capacity = capacity;
     }
+    assert(job->applied == NEVER_APPLIED || job->applied >= job->start);
+    assert(job->end_microseconds >= job->begin_microseconds);
     schedule->jobs[schedule->count++] = *job;
     return STATUS_OK;
 }
@@ -37,12 +41,14 @@ void schedule_free(Schedule *schedule) {
 // Jobs that still wait keep their order, and those of the newest version follow: the list stays in the order of the
 // jobs, by which checkpoints store the updates.
 void schedule_advance(Schedule *schedule, uint32_t versions) {
+    assert(versions >= 1 && versions <= schedule->versions);
     uint32_t left = 0;
     for (uint32_t i = 0; i < schedule->waiting_count; i++)
         if (schedule->jobs[schedule->waiting[i]].applied >= versions) schedule->waiting[left++] = schedule->waiting[i];
     for (uint32_t j = schedule->first[versions - 1]; j < schedule->first[versions]; j++)
         if (schedule->jobs[j].applied != NEVER_APPLIED && schedule->jobs[j].applied >= versions)
             schedule->waiting[left++] = j;
+    assert(left <= schedule->most_pending);
     schedule->waiting_count = left;
 }
 
@@ -79,6 +85,7 @@ static void index_versions(Schedule *schedule) {
         if (jobs > schedule->most_jobs) schedule->most_jobs = jobs;
     }
     schedule->count = schedule->first[schedule->versions];
+    assert(schedule->count <= schedule->capacity);
 }
 
 // Assigns the places where updates wait: the lowest free one, from the version that the update begins from to the end
@@ -103,6 +110,7 @@ static Status find_pending(Schedule *schedule, Error *err) {
             ScheduledJob *job = &schedule->jobs[j];
             if (job->applied == NEVER_APPLIED || job->applied == version) continue;
             job->pending = free_count > 0 ? free_places[--free_count] : schedule->most_pending++;
+            assert(job->applied > version && job->pending < schedule->most_pending);
             if (job->applied >= schedule->versions) continue;
             after[j] = due[job->applied];
             due[job->applied] = j;
