@@ -1,5 +1,6 @@
 #include "client.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
                rows =
                    algorithm.combine->rows || algorithm.traits.has[TRAIT_MIXES] || attack_is_crafted(&config->attack);
     const uint32_t beside = algorithm.local->keeps || averages ? 2 : 1, models = state_models(config);
+    assert(config->workers >= 1 && config->nodes >= 1 && models <= PERSONAL_MOST_CLUSTERS);
     const uint32_t each = models > 1 ? models : beside; // several models keep nothing
     slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
@@ -82,6 +84,7 @@ static void own_arrays(LocalModel *model) {
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     *model = (LocalModel){.memory = memory, .run = memory, .rank = rank};
+    assert(rank < config->workers && config->parameters > 0);
     if (state_models(config) > 1) memory = see_cluster(model);
     const bool engine = !config->trainer.command[0];
     if (engine) TRY(net_init(&model->net, &config->spec, kernels_best(), err));
@@ -122,6 +125,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     char *next = model->vectors;
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
+    assert(next == (char *)model->vectors + bytes);
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
     if (second && !model->initial) model->initial = run_memory_vector(memory, state_vector(memory, STATE_INITIAL));
     if (model->label_of) attack_labels(model->label_of, config->spec.classes, &config->attack);
@@ -162,6 +166,7 @@ static Batch batch_of(const LocalModel *model, const uint32_t *indices, uint32_t
 
 Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
     const uint32_t size = model->memory->config->training.batch_size, first = number * size;
+    assert(size > 0 && first < count);
     Batch batch = batch_of(model, order + first, count - first < size ? count - first : size);
     view_apply(&model->view, &batch);
     return batch;
@@ -172,6 +177,7 @@ static Batch drawn_batch(LocalModel *model, const uint32_t *indices, uint32_t co
     const uint32_t size = model->memory->config->training.batch_size;
     const uint32_t drawn = private_batch(model->order, indices, count, size, private_key(RNG_DP_BATCH, noise));
     model->drawn += drawn;
+    assert(drawn <= count);
     return batch_of(model, model->order, drawn);
 }
 
@@ -191,6 +197,7 @@ static void look(LocalModel *model) {
     for (uint32_t number = 0; number < local_model_batches(model, count); number++) {
         const Batch batch = local_model_batch(model, indices, number, count);
         const float share = (float)batch.count / (float)count;
+        assert(batch.count > 0 && batch.count <= count);
         BatchResult result;
         net_gradient(&model->net, model->gradient, &result, model->weights, &batch, NULL);
         for (size_t i = 0; i < parameters; i++)
@@ -215,6 +222,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
                         .own = model->weights,
                         .state = client_state_row(&memory->client_state, job->state_from)},
                  .step.sgd = training.sgd};
+    assert(samples > 0 && steps > 0);
+    assert(turn.at.state == NULL || job->state_from != NO_CLIENT_STATE);
     if (model->full_gradient) {
         look(model);
         turn.at.full_gradient = model->full_gradient;
@@ -258,6 +267,7 @@ static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, 
     const RunMemory *memory = model->memory;
     const double *number = memory->config->recipe.local.number; // mu, tau
     const Contrast contrast = contrast_of(model->near, model->far, number[0], number[1]);
+    assert(!model->net.term && batch->count <= memory->config->training.batch_size);
     if (stepper->step.previous) {
         net_represent(&model->net, model->near, memory->weights, batch, noise);
         net_represent(&model->net, model->far, stepper->step.previous, batch, noise);
@@ -320,6 +330,8 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
 // Trains the client's own part first, while the shared part is frozen, then the shared part while its own is frozen.
 static double train_in_turn(LocalModel *model, const LocalStep *step, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
+    assert(plan->first <= plan->end && plan->end <= model->memory->config->parameters);
+    assert(model->net.still_first == 0 && model->net.still_end == 0); // no earlier client has left it frozen
     LocalStep head = *step;
     head.aside = true;
     model->net.still_first = 0, model->net.still_end = plan->first;
@@ -346,11 +358,14 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const bool starts = starts_with_a_step(model);
+    assert(job->client < memory->config->clients && job->owner == model->rank + 1 && job->state == JOB_OPEN);
+    assert(job->state_to == NO_CLIENT_STATE || job->state_to != job->state_from);
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);
     evaluation_choose(model, job, round);
     if (!starts) memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     view_samples(&model->view, &count);
+    assert(count > 0); // clients without samples have no job
     personal_begin(model, job);
     Turn turn = begin_turn(model, job, count, round);
     if (starts) turn.step.start = memory->weights;

@@ -1,5 +1,6 @@
 #include "deliver.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ static bool is_refused(const ClientUpdate *update, PlainSum plain) {
     const size_t count = model->memory->config->parameters;
     plain.hash = model->hash;
     const size_t unfit = plain_sum_add(&plain, after, before, count);
+    assert(unfit <= count);
     update->job->fingerprint = plain.fingerprint;
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", update->job->client,
@@ -75,6 +77,7 @@ static bool conclude(const ClientUpdate *update) {
     const LocalRule *rule = model->memory->algorithm.local;
     const uint32_t state_to = update->job->state_to;
     const double limit = 0x1p22 / config->clients;
+    assert(state_to < config->client_state.rows || state_to == NO_CLIENT_STATE);
     if (state_to == NO_CLIENT_STATE || !rule->keeps) return true;
     if (local_conclude(model->shift, update->at, update->turn, config->recipe.local.row, limit, config->parameters) &&
         (!rule->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
@@ -114,6 +117,7 @@ static bool is_sent_in_vain(const RunMemory *memory, const Job *job, const float
 }
 
 bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key) {
+    assert(job->state == JOB_OPEN && trained != sender->memory->weights);
     if (is_attack_refused(trained, job, sender->memory, key)) return false;
     *sent = sender_send(sender, job, trained, key);
     return !is_sent_in_vain(sender->memory, job, trained, sent);
@@ -124,6 +128,7 @@ static bool is_counted_in_vain(const ClientUpdate *update) {
     const LocalModel *model = update->model;
     const float *before = model->memory->weights, *after = model->weights;
     const double most = 0x1p20 / update->turn->counts;
+    assert(update->turn->counts > 0 && isfinite(update->turn->counts));
     size_t i = 0, count = update->turn->counts > 1 ? model->memory->config->parameters : 0;
     while (i < count && fabs((double)after[i] - (double)before[i]) < most)
         i++;
@@ -178,6 +183,8 @@ static void add_update(int64_t *sum, const ClientUpdate *update) {
     const RunMemory *memory = update->model->memory;
     const Sent *sent = &update->sent;
     const double share = update->job->share * update->turn->counts * sent->factor * deliver_bound_sent(memory, sent);
+    assert(sent->factor >= 0 && sent->factor <= 1); // a clip never makes an update longer
+    assert(isfinite(share));
     aggregate_add(sum, sent->values, sent->from, share, memory->config->parameters);
 }
 
@@ -204,6 +211,8 @@ static void hand_in_sum(ClientUpdate *update) {
     const SlotPlan *slots = &memory->config->slots;
     const uint32_t rank = update->model->rank;
     SumState *state = &memory->control->sums[rank];
+    assert(update->round > 0 && slots->each <= slots->sums);
+    assert(atomic_load(&state->adding) == 0); // the parent has cleared a predecessor's mark
     if (!is_accepted(update)) return;
     // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
     if (atomic_load(&state->round) != update->round) {
@@ -243,6 +252,7 @@ static void hand_in_plain_sum(ClientUpdate *update) {
     const PlainSum plain = {.sum = run_memory_sum(model->memory, model->rank, 0),
                             .share = job->share,
                             .is_new = atomic_load(&state->round) != update->round};
+    assert(atomic_load(&state->adding) == 0 && update->round > 0);
     sender_send(&model->sender, job, model->weights, 0); // only counts the bytes that would travel
     atomic_store(&state->adding, 1);
     const bool refused = is_refused(update, plain);
@@ -274,6 +284,7 @@ static bool has_pending(const LocalModel *model) {
 static void hand_in_pending(ClientUpdate *update) {
     const RunMemory *memory = update->model->memory;
     if (update->job->pending == 0) return hand_in_sum(update);
+    assert(update->job->pending <= memory->config->slots.pending);
     if (!is_accepted(update)) return;
     int64_t *sum = run_memory_pending(memory, update->job->pending - 1);
     memset(sum, 0, memory->config->parameters * sizeof *sum);
@@ -313,7 +324,9 @@ const Delivery *delivery_of(const LocalModel *model) {
 // The length is measured before anything changes the weights: it is the length of what was trained. Rules with a bound
 // and the clipping both take it from the job.
 void deliver(LocalModel *model, Job *job, const LocalVectors *at, const LocalTurn *turn, uint32_t round) {
+    assert(model->delivery && job->state == JOB_OPEN && job->owner == model->rank + 1);
     ClientUpdate update = {.model = model, .job = job, .at = at, .turn = turn, .round = round};
     job->squared_length = squared_length(model->memory, model->weights);
     model->delivery->hand_in(&update);
+    assert(job->state == JOB_DONE || job->state == JOB_REFUSED);
 }

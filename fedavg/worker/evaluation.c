@@ -1,6 +1,7 @@
 // Part of client.h: a worker's evaluation for the parent, by the task of a job.
 #include "client.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static void evaluate(LocalModel *model, BatchResult *result, const float *weight
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
+    assert((uint64_t)job->first + job->count <= model->memory->data.test.count);
     Batch batch = view_batch(model->memory, &model->memory->data.test, NULL, job->count);
     BatchResult result;
     batch.first = job->first;
@@ -36,7 +38,9 @@ static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t
     const DatasetSplit *test = &model->memory->data.test;
     const Chosen *attack = &model->memory->config->attack;
     uint32_t others[EVALUATION_CHUNK];
+    assert(job->count <= EVALUATION_CHUNK);
     *count = attack_others(others, test->labels, job->first, job->count, attack);
+    assert(*count <= job->count);
     Batch batch = view_batch(model->memory, test, others, *count);
     batch.triggered = *count;
     batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
@@ -61,6 +65,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
         evaluate(model, &result, weights, &batch, part, client);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;
+        assert(sum.hits <= first + batch.count);
     }
     return sum;
 }
@@ -94,6 +99,7 @@ const char *evaluation_data_name(const Partition *partition) {
 
 // The validation set is a part of no client's data.
 static BatchResult evaluate_job(LocalModel *model, const float *weights, Job *job, uint32_t round) {
+    assert(job->task != TRAIN_ROOT && weights);
     const ClientSamples samples = evaluation_samples(model->memory, job, round);
     job->count = samples.count;
     return evaluate_samples(model, weights, &samples, job->task == EVALUATE_VALIDATION ? VIEW_TEST_SET : job->client);
@@ -124,6 +130,7 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const uint64_t all = memory->data.train.count;
+    assert(job->count >= 1 && job->count <= COMBINE_MOST_ROOT_SAMPLES && memory->algorithm.combine->trusts);
     float *update = run_memory_vector(memory, config->slots.lasting);
     uint32_t root[COMBINE_MOST_ROOT_SAMPLES];
     // The validation set trains no model, and the clients' lists are the samples without it.
@@ -156,6 +163,7 @@ void evaluation_choose(LocalModel *model, Job *job, uint32_t round) {
         job->cluster = m;
     }
     model->of_cluster.weights = state_model(model->run, job->cluster);
+    assert(job->cluster < models);
 }
 
 // The largest cluster's model is tested as the global one; a client's own tests and losses are of its cluster's model.
@@ -168,6 +176,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
     uint32_t marked = 0;
+    assert(job->task <= EVALUATE_FINE_TUNED && job->state == JOB_OPEN);
     const bool is_test = job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION;
     Answer *answers = is_test ? model->memory->answers : NULL; // a trainer has its own net, and its own metrics
     view_begin(&model->view, is_test || job->task == TRAIN_ROOT ? VIEW_TEST_SET : job->client, round, NULL);
@@ -199,6 +208,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     }
     model->net.answers = NULL;
     if (model->fault != STATUS_OK) return;
+    assert(result.hits <= job->count && !(result.loss_sum < 0));
     job->loss_sum = result.loss_sum;
     job->hits = result.hits;
     job->samples = job->task == EVALUATE_BACKDOOR ? marked : job->count;

@@ -1,5 +1,6 @@
 #include "flights.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@ static uint32_t copy_newest(float *own, const RunMemory *memory) {
     const RunConfig *config = memory->config;
     for (;;) {
         const uint32_t version = atomic_load_explicit(&control->published, memory_order_acquire); // pairs with publish
+        assert(atomic_load_explicit(&control->writing, memory_order_relaxed) >= version);
         memcpy(own, run_memory_row(memory, flights_version_row(config->workers, version)),
                config->parameters * sizeof *own);
         atomic_thread_fence(memory_order_acquire); // pairs with that of publish: whoever saw its writes sees `writing`
@@ -48,6 +50,7 @@ void flights_train(LocalModel *model) {
         run_memory_note_start(shared, model->rank);
         flight->begin_nanoseconds = clock_nanoseconds();
         flight->version = copy_newest(own.weights, shared);
+        assert(flight->job.owner == model->rank + 1 && flight->job.state == JOB_OPEN);
         client_train(model, &flight->job, flight->version + 1);
         flight->end_nanoseconds = clock_nanoseconds();
         atomic_store_explicit(&flight->state, FLIGHT_LANDED, memory_order_release); // pairs with the parent's look

@@ -1,5 +1,6 @@
 #include "hogwild.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ static bool all_finite(const float *values, size_t count) {
 
 // Returns the updates of the slowest of the other workers that train, + 1; `none` if no other worker trains.
 static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
+    assert(rank < control->config.workers);
     uint64_t least = UINT64_MAX;
     for (uint32_t other = 0; other < control->config.workers; other++) {
         uint64_t updates = atomic_load_explicit(&control->clocks[other].updates, memory_order_relaxed);
@@ -83,9 +85,11 @@ static void begin(Wild *wild, LocalModel *model, uint32_t client) {
                    .training = run_memory_training(model->memory),
                    .bound = number[WILD_BOUND],
                    .steps = (uint32_t)number[WILD_STEPS]};
+    assert(wild->steps >= 1 && client < control->config.clients);
     if (wild->steps > 1) memset(model->velocity, 0, control->config.parameters * sizeof *model->velocity);
     if (isnan(wild->bound)) return;
     wild->clock = &control->clocks[model->rank];
+    assert(atomic_load_explicit(&wild->clock->updates, memory_order_relaxed) == 0); // it trained nothing before
     atomic_store_explicit(&wild->clock->updates, slowest(control, model->rank, 1), memory_order_relaxed);
 }
 
@@ -113,6 +117,7 @@ static void step_shared(const Wild *wild, float *velocity, const Sgd *sgd) {
 // updates, of which a wait counts the distance.
 static void count_update(Wild *wild) {
     WorkerTally *tally = &wild->control->tallies[wild->model->rank];
+    assert(wild->taken >= 1 && wild->taken <= wild->steps);
     uint64_t staleness = atomic_fetch_add_explicit(&wild->control->updates, 1, memory_order_relaxed) - wild->read_at;
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
     tally->staleness_sum += staleness;

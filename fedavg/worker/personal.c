@@ -1,6 +1,7 @@
 // Part of client.h: the parameters, or the second model, that stay with a client (personalisation).
 #include "client.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -52,12 +53,14 @@ static void load_second(float *weights, const LocalModel *model, const Job *job)
 
 // The part of a client's own model in its mixture, which is stored after that model.
 static float alpha_of(const LocalModel *model, const float *row) {
+    assert(model->memory->config->client_state.floats > model->memory->config->parameters);
     const RunConfig *config = model->memory->config;
     return config->personal.alpha + (row ? row[config->parameters] : 0);
 }
 
 // mixed (parameters) = alpha own + (1 - alpha) shared. mixed may be own.
 static void mix(float *mixed, const float *own, const float *shared, float alpha, size_t count) {
+    assert(alpha >= 0 && alpha <= 1);
     for (size_t i = 0; i < count; i++)
         mixed[i] = alpha * own[i] + (1 - alpha) * shared[i];
 }
@@ -142,6 +145,7 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     }
     const float *was = row_before(model, job);
     float *row = client_state_row(&model->memory->client_state, job->state_to);
+    assert(row && row != was);
     const bool finite = keep(row, model->second, model->initial, was, &all, 1, job->client);
     if (config->personal.mixes)
         row[config->parameters] = (finite ? model->alpha : alpha_of(model, was)) - config->personal.alpha;
@@ -153,6 +157,7 @@ void personal_withhold(float *weights, const RunMemory *memory) {
     const PersonalPlan *plan = &memory->config->personal;
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const PersonalRun run = plan->runs[r];
+        assert(run.first < run.end && run.end <= memory->config->parameters);
         memcpy(weights + run.first, memory->weights + run.first, (run.end - run.first) * sizeof *weights);
     }
     personal_unmoved(weights, memory);
@@ -171,6 +176,7 @@ void personal_settle(const RunMemory *memory, const Job *job) {
     const ClientStateFile *file = &memory->client_state;
     const size_t count = file->plan.floats;
     float *kept = client_state_row(file, job->state_to);
+    assert(kept && job->state_to != job->state_from);
     size_t infinite = 0;
     for (size_t i = 0; i < count; i++)
         infinite += isfinite(kept[i]) ? 0 : 1u;

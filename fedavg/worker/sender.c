@@ -1,5 +1,6 @@
 #include "sender.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
     const double squared = !isnan(job->squared_length) ? job->squared_length
                                                        : aggregate_squared_update(trained, memory->weights, parameters);
     const double factor = clip_factor(squared, memory->control->clip);
+    assert(factor > 0 && factor <= 1);
     job->clipped = factor < 1;
     return factor;
 }
@@ -146,6 +148,8 @@ static void encode(Sender *sender, Job *job, RngKey key) {
         coding.after = after ? after + weights->count : NULL;
     }
     job->sent_bytes = send_encode(sender->wire, &payload, &recipe_of(sender)->code, &coding);
+    assert(job->sent_bytes > 0 &&
+           job->sent_bytes <= send_bytes(&recipe_of(sender)->code, weights)); // as the wire has room
     coding.key = (RngKey){{0}}; // the client's own, which the server does not have
     if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);
     send_decode(sender->read, sender->wire, job->sent_bytes, &recipe_of(sender)->code, &coding);

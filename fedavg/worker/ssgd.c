@@ -1,5 +1,6 @@
 #include "ssgd.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct Lockstep {
 // Returns where the shuffled order of a shard is stored in the worker's buffer: where its indices are stored in the
 // partition, so that shards need no table of offsets. All shards of a global batch share indices and order.
 static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *count) {
+    assert(shard < model->memory->config->clients);
     const uint32_t *indices = partition_client(&model->memory->partition, shard, count);
     return model->order + (indices - model->memory->partition.indices);
 }
@@ -48,6 +50,7 @@ static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
 static void share_step(Lockstep *self) {
     const RunMemory *memory = self->memory;
     uint32_t total = ssgd_step_samples(memory, self->number);
+    assert(total > 0); // a step in which no shard has a sample is none
     for (uint32_t shard = self->shards.first; shard < self->shards.end; shard++)
         self->leaves[shard - self->shards.first] =
             (ShardLeaf){.range = {shard, shard + 1},
@@ -60,6 +63,7 @@ static void share_step(Lockstep *self) {
 // Counts buckets since the round began, so that a number never returns to a smaller value: no worker has to reset
 // another worker's pulse between steps.
 static uint64_t pulse_of(const Lockstep *self, uint32_t buckets) {
+    assert(buckets <= self->buckets.count);
     return (uint64_t)self->step * self->buckets.count + buckets;
 }
 
@@ -75,6 +79,8 @@ static bool is_complete(const Lockstep *self, uint32_t bucket) {
 // Release: the buckets' gradients are in the slots before any other worker sees the count.
 static void mark_complete(Lockstep *self, uint32_t buckets) {
     self->complete = buckets;
+    assert(pulse_of(self, buckets) >=
+           atomic_load_explicit(&self->sync->members[self->position].complete, memory_order_relaxed)); // it only grows
     atomic_store_explicit(&self->sync->members[self->position].complete, pulse_of(self, buckets), memory_order_release);
 }
 
@@ -83,6 +89,7 @@ static void mark_complete(Lockstep *self, uint32_t buckets) {
 static void step_elements(const Lockstep *self, size_t first, size_t count) {
     const RunConfig *config = self->memory->config;
     float mean[SHARD_SUM_BLOCK];
+    assert(count <= SHARD_SUM_BLOCK && first + count <= config->parameters);
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
     const Training training = run_memory_training(self->memory);
     self->model->net.kernels->sgd_step(self->memory->weights + first, ssgd_velocity(self->memory) + first, mean,
@@ -115,7 +122,9 @@ static void sum_slice(const Lockstep *self, Slice slice) {
 // the claims.
 static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
     _Atomic uint64_t *taken = &self->sync->taken[bucket][position];
+    assert(bucket < self->buckets.count && position < self->members);
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), now = (uint64_t)self->step + 1;
+    assert(seen <= now); // no worker is a step ahead
     // Relaxed: is_complete has seen the gradients of the slice, and the barrier at the step's end shows the result.
     if (seen == now ||
         !atomic_compare_exchange_strong_explicit(taken, &seen, now, memory_order_relaxed, memory_order_relaxed))
@@ -125,6 +134,7 @@ static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
     sum_slice(self, bucket_slice(&self->buckets, bucket, position, self->members));
     // Release, pairs with the load in exchange_serve: the parent sends what it sees counted.
     uint64_t summed = atomic_fetch_add_explicit(&self->sync->summed[bucket], 1, memory_order_acq_rel) + 1;
+    assert(summed <= now * self->members);
     if (self->memory->config->nodes > 1 && summed == now * self->members) worker_ring();
     if (hidden) self->hidden_nanoseconds += clock_nanoseconds() - start;
     trace_end(self->trace, TRACE_SUM, start, self->round, bucket);
@@ -173,6 +183,7 @@ static void compute_gradient(Lockstep *self, uint32_t shard, ShardPart part) {
     BatchResult result;
     net_gradient(&model->net, ssgd_gradient(memory, shard), &result, memory->weights, &batch, &noise);
     Job *job = &memory->queue->jobs[shard - self->shards.first];
+    assert(job->client == shard && shard >= self->shards.first && shard < self->shards.end && part.count > 0);
     job->loss_sum += result.loss_sum;
     job->samples += batch.count;
 }
@@ -280,6 +291,8 @@ Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent) {
                      .members = order->members,
                      .parent = parent};
     buckets_cut(&self.buckets, &model->net.spec);
+    assert(self.members >= 1 && self.position < self.members && self.buckets.count >= 1 &&
+           !model->net.on_gradient.complete);
     self.sums = shard_sums(self.sum_blocks, config->clients, self.shards);
     self.leaves = malloc((self.shards.end - self.shards.first) * sizeof *self.leaves);
     if (!self.leaves) return STATUS_OS;

@@ -1,4 +1,6 @@
 // Part of ssgd.h: the shards, vectors and samples of each node, worker and step.
+#include <assert.h>
+
 #include "ssgd.h"
 
 #include "base/clock.h"
@@ -7,6 +9,7 @@
 // and sends few of them.
 ShardRange ssgd_node_shards(const RunConfig *config, uint32_t node) {
     const uint64_t shards = config->clients, nodes = config->nodes;
+    assert(nodes >= 1 && node < nodes);
     return (ShardRange){(uint32_t)(shards * node / nodes), (uint32_t)(shards * (node + 1) / nodes)};
 }
 
@@ -30,10 +33,12 @@ float *ssgd_velocity(const RunMemory *memory) {
 }
 
 float *ssgd_gradient(const RunMemory *memory, uint32_t shard) {
+    assert(shard >= own_shards(memory->config).first && shard < own_shards(memory->config).end);
     return run_memory_vector(memory, SSGD_FIRST_GRADIENT + shard - own_shards(memory->config).first);
 }
 
 float *ssgd_mean(const RunMemory *memory) {
+    assert(memory->config->nodes > 1);
     return run_memory_vector(memory, end_of_gradients(memory->config));
 }
 
@@ -56,6 +61,7 @@ ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t numb
     if (batch == 0) return (ShardPart){0, 0};
     if (!training->global_batch) return (ShardPart){(uint32_t)first, (uint32_t)batch};
     uint64_t begin = batch * shard / shards, end = batch * (shard + 1) / shards;
+    assert(begin <= end && end <= batch);
     return (ShardPart){(uint32_t)(first + begin), (uint32_t)(end - begin)};
 }
 

@@ -1,5 +1,6 @@
 #include "stepper.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "fedavg/rules/local/optimizer_rules.h"
@@ -8,6 +9,7 @@
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;
+    assert(training->batch_size > 0 && training->clip >= 0);
     return (Stepper){.optimizer = &memory->config->recipe.optimizer,
                      .step = *step,
                      .adam = optimizer_adam(&memory->config->recipe.optimizer),
@@ -61,6 +63,8 @@ void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
     if (!model->square) return;
     memcpy(model->square, row + count, bytes);
     memcpy(stepper->forgotten, row + 2 * count, sizeof stepper->forgotten);
+    assert(stepper->forgotten[0] >= 0 && stepper->forgotten[0] <= 1 && stepper->forgotten[1] >= 0 &&
+           stepper->forgotten[1] <= 1);
 }
 
 void stepper_store(float *row, const Stepper *stepper, const LocalModel *model) {
@@ -85,6 +89,7 @@ AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
 // As torch.nn.utils.clip_grad_norm_.
 void clip_gradient(float *gradient, double most, size_t count) {
     if (most == 0) return;
+    assert(most > 0);
     const double factor = most / (sqrt(aggregate_squared_length(gradient, count)) + 1e-6);
     if (factor < 1) scale(gradient, (float)factor, count);
 }
@@ -114,6 +119,7 @@ AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict
 
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
     float *weights = model->weights + first, *velocity = model->velocity + first;
+    assert(first <= end && end <= model->memory->config->parameters);
     const float *gradients = model->gradient + first;
     if (stepper->optimizer->row != OPTIMIZER_SGD)
         step_adam(weights, velocity, model->square + first, gradients, adam, end - first);
@@ -126,6 +132,7 @@ static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel 
 static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch,
                        const Noise *noise) {
     Sgd sgd = stepper->step.sgd;
+    assert(!stepper->is_private && stepper->clip == 0 && stepper->step.pull >= 0);
     sgd.weight_decay += stepper->step.pull;
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
@@ -153,6 +160,7 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
         return;
     }
     if (step->mixes) personal_mix(model, batch, noise);
+    assert(still <= moves && moves <= model->memory->config->parameters);
     if (is_fused(stepper)) {
         step_fused(stepper, model, result, batch, noise);
         return;

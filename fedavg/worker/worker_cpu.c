@@ -1,4 +1,5 @@
 // Part of worker_backend.h: the workers' arithmetic on one core, which takes jobs from the queue one after the other.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -85,10 +86,12 @@ static Status do_jobs(LocalModel *self, void (*work)(LocalModel *, Job *, uint32
     const bool evaluates = work == evaluation_run;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
+        assert(job->owner == self->rank + 1 && job->client < self->memory->config->clients);
         if (!evaluates) run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
         TRY(do_job(self, work, job, round, err));
         trace_end(trace, evaluates ? TRACE_CHUNK : TRACE_CLIENT, begin, round, evaluates ? job->first : job->client);
+        assert(job->state != JOB_OPEN);
     }
     return STATUS_OK;
 }
