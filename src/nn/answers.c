@@ -1,5 +1,6 @@
 #include "answers.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ AnswerFigures answer_figures_none(void) {
 
 // The caller frees *counts (classes). A prediction beyond the classes is right for no label.
 static Status count_classes(ClassCount **counts, const Answer *answers, uint32_t count, int classes, Error *err) {
+    assert(classes > 0);
     ClassCount *all = *counts = calloc((size_t)classes, sizeof *all);
     if (!all) return fail(err, STATUS_OS, "no memory for the counts of %d classes", classes);
     for (uint32_t i = 0; i < count; i++) {
@@ -51,6 +53,7 @@ static Status area_under_roc(double *auc, const Answer *answers, uint32_t count,
     }
     free(sorted);
     const double ones = (double)positive, zeros = (double)count - ones;
+    assert(positive <= count && ranks <= (double)count * ((double)count + 1) / 2);
     *auc = ones > 0 && zeros > 0 ? (ranks - ones * (ones + 1) / 2) / (ones * zeros) : (double)NAN;
     return STATUS_OK;
 }
@@ -89,6 +92,7 @@ Status answer_recalls(double *recalls, const Answer *answers, uint32_t count, in
 
 // The prediction is the first of the largest logits.
 Answer answer_of_classes(const float *logits, size_t stride, uint16_t label, int classes) {
+    assert(classes >= 1 && classes <= UINT16_MAX + 1 && stride >= 1);
     size_t best = 0;
     for (size_t k = 1; k < (size_t)classes; k++)
         if (logits[k * stride] > logits[best * stride]) best = k;

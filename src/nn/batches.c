@@ -1,6 +1,7 @@
 // Part of net.h: whole batches, of the passes of their chunks.
 #include "net.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
                           "no memory for the net's %zu bytes of activations; use fewer workers or a smaller net",
                           net->arena_bytes);
     buffers_carve(net->buffers, net->arena, &net->spec, net->kernels, chunk);
+    assert(chunk.samples % chunk.part == 0);
     return STATUS_OK;
 }
 
@@ -111,6 +113,7 @@ static void load_images(const Net *net, float *in, float *rows, Batch of, const 
 // The samples of a part of the batch, as a batch of their own.
 static Batch batch_of(const Batch *batch, Chunk part) {
     const uint32_t count = (uint32_t)part.count;
+    assert(part.first + count <= batch->count && batch->triggered <= batch->count);
     const uint32_t triggered = batch->triggered > part.first ? batch->triggered - part.first : 0;
     Batch of = *batch;
     of.indices = batch->indices ? batch->indices + part.first : NULL;
@@ -141,10 +144,12 @@ static void load_samples(const Net *net, const Batch *batch, const Noise *noise,
 static uint16_t label_of(const Batch *batch, uint32_t place) {
     const uint32_t sample = batch->indices ? batch->indices[place] : batch->first + place;
     if (place < batch->triggered) return batch->trigger_label;
+    assert(place < batch->count);
     return batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
 }
 
 static void load_row(const Net *net, const float *labels, uint32_t sample, int s, Chunk chunk) {
+    assert(s < chunk.samples && net->spec.classes > 0);
     const size_t count = (size_t)net->spec.classes;
     for (size_t k = 0; k < count; k++)
         net->buffers->targets[k * (size_t)chunk.samples + (size_t)s] = labels[sample * count + k];
@@ -219,11 +224,13 @@ static void begin(Net *net, const float *parameters, uint32_t count, bool trains
 static bool forward_next(Chunk *chunk, Net *net, const float *parameters, const Batch *batch, const Noise *noise,
                          bool trains) {
     const uint32_t first = chunk->first + (uint32_t)chunk->count;
+    assert(first <= batch->count);
     if (first == 0) begin(net, parameters, batch->count, trains);
     *chunk = net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
     if (chunk->count == 0) return false;
     load_samples(net, batch, noise, *chunk);
     load_labels(net, batch, *chunk);
+    assert(chunk->first == first && chunk->first + (uint32_t)chunk->count <= batch->count); // no sample is left out
     net_forward(net, parameters, trains ? noise : NULL, trains, *chunk);
     return true;
 }
@@ -245,6 +252,7 @@ static float count_of(const Net *net, const Batch *batch) {
 
 // gradient: (classes,N) of the logits, by the labels of the loaded chunk.
 static void weigh_classes(const Net *net, float *gradient, Chunk chunk) {
+    assert(net->class_weights && !net->spec.squared_loss);
     for (int k = 0; k < net->spec.classes; k++)
         for (int s = 0; s < chunk.count; s++)
             gradient[k * chunk.samples + s] *= net->class_weights[net->buffers->labels[s]];
@@ -255,6 +263,7 @@ static void weigh_classes(const Net *net, float *gradient, Chunk chunk) {
 // scaled by the batch's size in the loss, so that chunks simply add up to the gradient of the mean loss.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
     float scale = 1.0f / count_of(net, batch), *gradient = net->buffers->gradients[0];
+    assert(batch->count > 0 && scale > 0);
     double loss_sum = 0;
     for (Chunk chunk = {0}; forward_next(&chunk, net, pass->parameters, batch, pass->noise, true);) {
         loss_sum += loss_of(net, gradient, NULL, scale, chunk);

@@ -1,5 +1,8 @@
 #include "buffers.h"
 
+#include <assert.h>
+#include <stdint.h>
+
 #include "nn/carver.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
@@ -30,6 +33,7 @@ static size_t larger(size_t a, size_t b) {
 
 // Number of samples side by side in layer l's tensors.
 static int samples_at(const ChunkPlan *chunk, int l) {
+    assert(l >= SPEC_INPUT && chunk->part > 0 && chunk->samples % chunk->part == 0);
     return l < chunk->head ? chunk->part : chunk->samples;
 }
 
@@ -50,6 +54,7 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
                         int samples, size_t parts, bool is_first) {
     const LayerType *type = layer_type(layer);
     const LayerRoom room = type->room ? type->room(layer, kernels, samples) : (LayerRoom){0};
+    assert(samples > 0 && parts > 0);
     at->packed = carve_some(carver, room.packed);
     at->packed_gradient = carve_some(carver, room.packed_gradient);
     // A layer that can head a net adds straight to the caller's gradient or velocity; the others' gradients are summed
@@ -85,6 +90,7 @@ static void carve_values(LayerBuffers *at, NetBuffers *buffers, Carver *carver, 
                                    .out = value_floats(spec, chunk, l),
                                    .other = value_floats(spec, chunk, layer->other)}};
     at->out = flow->places[l].owner == l ? carve_floats(carver, parts_at(chunk, l) * at->steps.out) : at->in;
+    assert(flow->places[l].owner == l || at->steps.in == at->steps.out); // a value in place has its source's size
 }
 
 // Places everything that the forward pass writes, layer by layer.
@@ -154,6 +160,7 @@ static void move(float **tensor, size_t step, int number) {
 // part's table with moved pointers. Part 0, which is all of a small batch, needs no copy of the table.
 const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers, int l, int number) {
     const PartSteps *steps = &buffers->layers[l].steps;
+    assert(number >= 0 && number < buffers_parts(&buffers->chunk, buffers->chunk.samples));
     if (number == 0) return &buffers->layers[l];
     *moved = buffers->layers[l];
     move(&moved->in, steps->in, number);
@@ -193,6 +200,7 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         const size_t n = (size_t)samples_at(chunk, l);
+        assert(layer->source < l && layer->other < l && layer->source >= SPEC_INPUT && layer->other >= SPEC_INPUT);
         // An addition can write over its source's value if the source's backward pass does not read that.
         const bool overwrites_sum = layer_has(layer, IS_SUM) && layer->source != SPEC_INPUT &&
                                     layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
@@ -212,12 +220,14 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
 }
 
 size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, ChunkPlan chunk) {
+    assert((uintptr_t)base % ARENA_ALIGNMENT == 0);
     Carver carver = {.base = base, .alignment = ARENA_ALIGNMENT};
     Flow flow;
     buffers->chunk = chunk;
     plan(&flow, spec, &chunk);
     carve_forward(buffers, &carver, &flow, spec, kernels);
     carve_backward(buffers, &carver, &flow, spec);
+    assert(carver.used % ARENA_ALIGNMENT == 0 && flow.slot_count <= FLOW_MAX_SLOTS);
     return carver.used;
 }
 
@@ -239,6 +249,7 @@ static LayerLoad load_of(const Spec *spec, int end) {
 // not fit the cache and every chunk reads them from memory.
 static int chunk_of_parts(const Spec *spec, bool through_blas) {
     const LayerLoad load = load_of(spec, spec->layer_count);
+    assert(load.floats > 0);
     size_t wide = 0;
     for (int l = 0; l < spec->layer_count; l++)
         if (linear_is_wide(&spec->layers[l])) wide += shape_size(spec->layers[l].in) * shape_size(spec->layers[l].out);
@@ -268,6 +279,7 @@ static int head_of(const Spec *spec) {
 }
 
 static int rounded_up(size_t samples, int unit) {
+    assert(unit > 0);
     return (int)((samples + (size_t)unit - 1) / (size_t)unit) * unit;
 }
 
@@ -280,6 +292,7 @@ static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     const LayerLoad load = load_of(spec, head);
     const bool is_near = SAMPLES_UNIT * load.floats * sizeof(float) <= NEAR_CACHES * cache_bytes;
     const int unit = is_near ? SAMPLES_UNIT : lanes > PART_LEAST ? lanes : PART_LEAST;
+    assert(head > 0 && head < spec->layer_count && lanes > 0);
     const size_t fitting = cache_bytes / (load.floats * sizeof(float)) / (size_t)unit * (size_t)unit;
     const int part = fitting < (size_t)unit ? unit : fitting > SAMPLES_MOST ? SAMPLES_MOST : (int)fitting;
     size_t samples = (size_t)part;

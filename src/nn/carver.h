@@ -7,6 +7,7 @@
 #ifndef SOUNDER_NN_CARVER_H
 #define SOUNDER_NN_CARVER_H
 
+#include <assert.h>
 #include <stddef.h>
 
 typedef struct Carver {
@@ -16,6 +17,7 @@ typedef struct Carver {
 } Carver;
 
 static inline void *carve(Carver *carver, size_t bytes) {
+    assert(carver->alignment > 0);
     void *place = carver->base ? carver->base + carver->used : NULL;
     carver->used += (bytes + carver->alignment - 1) / carver->alignment * carver->alignment;
     return place;

@@ -3,6 +3,8 @@
 // SPEC_MAX_LAYERS nodes, so it is simple rather than fast.
 #include "flow.h"
 
+#include <assert.h>
+
 // The state of flow_plan. Nodes that share a value share its buffer; gradients take slots, which are taken when the
 // backward pass first writes them and released after their last use, so that few slots serve many nodes.
 typedef struct Planner {
@@ -26,6 +28,7 @@ static void look_at_nodes(Planner *planner) {
     for (int n = 0; n < planner->count; n++) {
         const FlowNode *node = &planner->nodes[n];
         const int read[] = {node->source, node->other};
+        assert(node->source < n && node->other < n); // values flow forwards
         planner->carries[n] = node->has_parameters;
         for (int i = 0; i < 2; i++) {
             if (!is_node(read[i])) continue;
@@ -73,6 +76,7 @@ static int take_slot(Planner *planner, size_t values) {
     int slot = 0;
     while (planner->taken[slot])
         slot++;
+    assert(slot < FLOW_MAX_SLOTS && slot <= flow->slot_count);
     if (slot == flow->slot_count) flow->slots[flow->slot_count++] = 0;
     if (flow->slots[slot] < values) flow->slots[slot] = values;
     planner->taken[slot] = true;
@@ -81,6 +85,7 @@ static int take_slot(Planner *planner, size_t values) {
 
 // The slot of a node that `keeps` stays taken for the rest of the plan, and slots over values are not taken at all.
 static void release_slot(Planner *planner, int slot) {
+    assert(slot < planner->flow->slot_count && (slot < 0 || planner->taken[slot])); // a slot is released once
     if (slot >= 0 && slot != planner->flow->kept) planner->taken[slot] = false;
 }
 
@@ -134,12 +139,14 @@ static void plan_gradients(Planner *planner) {
     for (int n = planner->count - 1; n >= 0; n--) {
         if (!planner->carries[n]) continue;
         places[n].works = true;
+        assert(places[n].gradient != FLOW_NOWHERE); // a reader has written it
         plan_other(planner, n);
         if (!plan_source(planner, n) && !planner->nodes[n].lasts) release_slot(planner, places[n].gradient);
     }
 }
 
 void flow_plan(Flow *flow, const FlowNode *nodes, int count) {
+    assert(count >= 1 && count <= SPEC_MAX_LAYERS);
     *flow = (Flow){.slot_count = 0, .kept = FLOW_NOWHERE};
     Planner planner = {.flow = flow, .nodes = nodes, .count = count};
     look_at_nodes(&planner);

@@ -1,5 +1,6 @@
 #include "label_rows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ double label_rows_loss(float *gradient, uint32_t *hits, const float *outputs, co
     double sum = 0;
     uint32_t right = 0;
     if (gradient) memset(gradient, 0, (size_t)labels * (size_t)samples * sizeof *gradient);
+    assert(labels > 0 && count <= samples);
     for (int s = 0; s < count; s++) {
         double loss = 0;
         bool all = true;
@@ -61,5 +63,6 @@ void label_rows_figures(AnswerFigures *figures, double *accuracies, const Answer
         if (applies + predicted > 0) f1 += 2.0 * both / (applies + predicted), known++;
     }
     figures->label_accuracy = right_of_all / ((double)count * labels);
+    assert(right_of_all <= (double)count * labels);
     figures->macro_f1 = f1 / known;
 }

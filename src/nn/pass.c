@@ -1,5 +1,6 @@
 #include "pass.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "nn/layers/layer.h"
@@ -22,6 +23,7 @@ static void layer_forward(const Net *net, const LayerBuffers *at, int l, const f
 static void body_forward(const Net *net, const float *parameters, const Noise *noise, bool trains, Chunk part,
                          int number) {
     const NetBuffers *buffers = net->buffers;
+    assert(buffers->chunk.head > 0 && part.count >= 1 && part.count <= buffers->chunk.part);
     const Layer *head = &net->spec.layers[buffers->chunk.head];
     const float *given = NULL;
     for (int l = 0; l < buffers->chunk.head; l++) {
@@ -42,6 +44,8 @@ static void body_forward(const Net *net, const float *parameters, const Noise *n
 
 // First the whole body, part by part, then the head on all samples of the chunk.
 void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
+    assert(chunk.count >= 1 && chunk.count <= chunk.samples && chunk.samples % net->at_work->lanes == 0);
+    assert(chunk.count <= net->buffers->chunk.samples);
     const ChunkPlan *plan = &net->buffers->chunk;
     for (int number = 0; plan->head > 0 && number < buffers_parts(plan, chunk.count); number++)
         body_forward(net, parameters, noise, trains, net_part(net, chunk, number), number);
@@ -61,6 +65,7 @@ bool net_leaves(const Net *net, size_t parameter) {
 }
 
 void pass_bring_along(const Pass *pass, size_t first, size_t count) {
+    assert(pass->stepping);
     if (pass->stepping != pass->parameters)
         memcpy(pass->stepping + first, pass->parameters + first, count * sizeof *pass->stepping);
 }
@@ -77,6 +82,7 @@ void pass_leave(const Pass *pass, size_t first, size_t count) {
 static void finish_run(const LayerCall *call, size_t first, size_t count) {
     const Pass *pass = call->pass;
     const size_t place = call->layer->weight + first;
+    assert(first + count <= layer_parameters(call->layer) && place + count <= call->net->spec.parameter_count);
     const float *summed = call->at->gradient + first;
     float *stored = pass->gradient + place;
     if (pass->stepping) {

@@ -1,5 +1,6 @@
 #include "spec.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/rng.h"
@@ -10,6 +11,7 @@ SpecReaders spec_readers(const Spec *spec) {
     SpecReaders readers = {{0}, {0}};
     for (int l = 0; l < spec->layer_count; l++) {
         const int read[] = {spec->layers[l].source, spec->layers[l].other};
+        assert(read[0] < l && read[1] < l);
         for (int i = 0; i < 2; i++)
             if (read[i] != SPEC_INPUT && readers.count[read[i]]++ == 0) readers.first[read[i]] = l;
     }
@@ -33,6 +35,9 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         float *values = parameters + tensor->first;
+        assert(tensor->first + tensor->count <= spec->parameter_count);
+        assert(t == 0 ||
+               tensor->first == tensor[-1].first + tensor[-1].count); // tensors follow each other without a gap
         if (tensor->fan_in == 0) {
             for (size_t i = 0; i < tensor->count; i++)
                 values[i] = tensor->start;

@@ -1,5 +1,6 @@
 #include "tensors.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,7 @@ Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns,
 
 // A search from the first tensor on: nets have dozens of tensors, and callers ask once per message.
 const ParameterTensor *tensors_at(const TensorList *list, size_t parameter) {
+    assert(list->count > 0 && parameter >= list->tensors[0].first);
     const ParameterTensor *tensor = list->tensors;
     while (parameter >= tensor->first + tensor->count)
         tensor++;

@@ -3,6 +3,7 @@
 // There are three ways to compute a convolution (ConvKernels), each of which wants the weight in a layout of its own.
 // So the weight is packed once per batch, every chunk adds its gradient in that layout, and the sum is unpacked at the
 // end of the batch. The way follows from the layer's shapes and the kernels.
+#include <assert.h>
 #include <string.h>
 
 #include "nn/pass.h"
@@ -14,6 +15,7 @@ enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
 // The way to compute the convolution with these kernels. Those for few samples have no direct way: columns leave no
 // lane empty there.
 static const ConvKernels *way_of(const Layer *layer, const Kernels *kernels) {
+    assert(layer->in.channels > 0 && layer->out.channels > 0);
     const int ins = layer->in.channels;
     if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
     if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS) return &kernels->winograd;
@@ -96,6 +98,7 @@ static Status read_line(Layer *layer, LayerText *of, Error *err) {
 // The number of products that one output of a convolution sums up.
 static size_t conv_inputs(const Layer *layer) {
     const size_t channels = (size_t)layer->in.channels, side = (size_t)layer->kernel;
+    assert(layer_is_plain(layer) || (layer->groups > 0 && layer->in.channels % layer->groups == 0));
     if (layer_is_plain(layer)) return channels * side * side;
     return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
 }
@@ -103,6 +106,7 @@ static size_t conv_inputs(const Layer *layer) {
 // The fan-in of weight and bias is the number of products in one output, as in PyTorch.
 static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
+    assert(side.rows > 0 && side.columns > 0);
     const int64_t outs = layer->out.channels, fan_in = (int64_t)conv_inputs(layer);
     tensors[0] = (LayerTensor){.name = "weight",
                                .rank = 4,

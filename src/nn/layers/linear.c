@@ -7,6 +7,8 @@
 //     the step of SGD, while a tile is in registers. So the layer handles frozen tensors and the velocity itself.
 //   - Wide layers multiply through OpenBLAS if the chunk is large (linear_blas.h).
 // With `each` the weight is small and shared by many places, so these layers are like all others.
+#include <assert.h>
+
 #include "nn/linear_blas.h"
 
 #include "layer.h"
@@ -30,6 +32,7 @@ static Status read_linear(Layer *layer, LayerText *of, Error *err) {
 // Both kinds have the same parameters; with `each` these are of one place.
 static int linear_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const int64_t outs = (int64_t)linear_outs(layer), ins = (int64_t)linear_ins(layer);
+    assert(outs > 0 && ins > 0);
     tensors[0] = (LayerTensor){.name = "weight", .rank = 2, .shape = {outs, ins}, .fan_in = ins};
     tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = ins};
     return layer->nobias ? 1 : 2;
@@ -80,6 +83,7 @@ static void hand_back(const LayerCall *call) {
     const Net *net = call->net;
     const ChunkPlan *plan = &net->buffers->chunk;
     const size_t rows = (size_t)plan->part * linear_row_floats(call->layer);
+    assert(plan->head > 0 && plan->part > 0);
     for (int number = 0; number < buffers_parts(plan, call->count); number++) {
         const Chunk part = net_part(net, call->chunk, number);
         LayerBuffers moved;
@@ -109,6 +113,7 @@ static void backward_weight(const LayerCall *call, const SgdUpdate *descent, flo
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
     float *gradient = call->pass->gradient + layer->weight;
+    assert(layer->bias > layer->weight);
     const int count = call->count, samples = call->samples;
     if (spec_freezes_at(&net->spec, layer->weight))
         pass_leave(call->pass, layer->weight, layer->bias - layer->weight);
@@ -136,6 +141,7 @@ static SgdUpdate sgd_update_of(const LayerCall *call, bool step) {
     const Net *net = call->net;
     const Pass *pass = call->pass;
     const bool begins = call->chunk.first == 0;
+    assert(!step || pass->stepping);
     SgdUpdate descent = {.keep = !begins      ? 1
                                  : net->rests ? 0
                                               : pass->sgd.momentum,

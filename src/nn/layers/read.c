@@ -2,6 +2,7 @@
 //
 // Each layer's first word finds its row in the table, whose reader takes the words that follow. The checks here are
 // those that many layers share. Sentences name the layer by its number and text.
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -89,6 +90,7 @@ Status layer_read(Layer *layer, LayerText *of, Error *err) {
     layer->activation = word->activation;
     layer->out = layer->in;
     if (word->read) TRY(word->read(layer, of, err));
+    assert(layer->source >= SPEC_INPUT && layer->other >= SPEC_INPUT);
     TRY(layer_text_end(of, err));
     return check_size(layer, of, err);
 }

@@ -2,6 +2,8 @@
 // that do not fit are kept, so that a net's shapes are the same in both.
 #include "windows.h"
 
+#include <assert.h>
+
 // An option that occurs twice is left over, and layer_text_end refuses it.
 Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) {
     while (layer_text_has_more(of)) {
@@ -24,6 +26,7 @@ Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) 
 Status layer_slide(Layer *layer, const Window *window, Sides most, const LayerText *of, const char *what, Error *err) {
     const Shape in = layer->in;
     const Sides size = window->size, pad = window->pad;
+    assert(size.rows > 0 && size.columns > 0 && window->stride.rows > 0 && window->stride.columns > 0);
     if (pad.rows > most.rows || pad.columns > most.columns)
         return fail(err, STATUS_USAGE,
                     LAYER_FORMAT "a padding of %dx%d is too much for a %s of %dx%d; give at most %dx%d", LAYER_ARGS(of),
