@@ -1,5 +1,6 @@
 #include "err.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@ static void write_sentence(Error *err, const char *format, va_list args) {
 }
 
 Status fail(Error *err, Status status, const char *format, ...) {
+    assert(status != STATUS_OK); // a failure without a failing status would be overlooked
     if (!err) return status;
     va_list args;
     va_start(args, format);
@@ -39,6 +41,7 @@ static bool begins_letter(char c) { // first byte of a UTF-8 letter
 // beginning of a UTF-8 letter, and the carets count letters, not bytes.
 void error_sketch(Error *err, const char *text, size_t at, size_t length) {
     enum { BEFORE = 40, MOST = 72 };
+    assert(!err || at <= strlen(text));
     if (!err) return;
     size_t begin = at > BEFORE && strlen(text) > MOST ? at - BEFORE : 0, used = 0;
     while (begin > 0 && !begins_letter(text[begin]))
@@ -92,6 +95,7 @@ static const char *remedy_of(int reason) {
 
 Status fail_errno(Error *err, Status status, const char *format, ...) {
     int saved_errno = errno;
+    assert(status != STATUS_OK);
     status = status_by_errno(status);
     if (!err) return status;
     va_list args;
@@ -104,6 +108,7 @@ Status fail_errno(Error *err, Status status, const char *format, ...) {
 }
 
 int status_exit_code(Status status) {
+    assert(status <= STATUS_MISMATCH);
     static const int codes[] = {
 #define X(name, code, when) code,
         STATUS_LIST(X)
@@ -113,6 +118,7 @@ int status_exit_code(Status status) {
 }
 
 const char *status_name(Status status) {
+    assert(status <= STATUS_MISMATCH);
     static const char *const names[] = {
 #define X(name, code, when) #name,
         STATUS_LIST(X)

@@ -1,5 +1,6 @@
 #include "io/checkpoint.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,7 @@ static bool has_round(uint32_t *round, const char *found, const NameKind *kind) 
 
 static Status read_rounds(uint32_t **rounds, size_t *count, DIR *listing, const char *path, const NameKind *kind,
                           Error *err) {
+    assert(listing && *count == 0);
     for (;;) {
         uint32_t round;
         errno = 0; // readdir returns NULL at the end and on errors; only errno tells them apart
@@ -73,6 +75,7 @@ static Status list_rounds(uint32_t **rounds, size_t *count, const Folder *folder
     closedir(listing);
     if (status != STATUS_OK) free(*rounds);
     if (status == STATUS_OK && *count > 0) qsort(*rounds, *count, sizeof **rounds, descending_wholes);
+    assert(*count == 0 || status != STATUS_OK || (*rounds)[0] >= (*rounds)[*count - 1]); // latest first
     return status;
 }
 
@@ -91,6 +94,7 @@ static Status check_contents(const Safetensors *file, const char *path, uint32_t
                             : memmem(first, (size_t)((const char *)file->payload - first), checksum, SHA256_DIGITS);
     if (!place) return fail(err, STATUS_DATA, "%s: no sha256 in the header at byte 8", path);
     const char *rest = place + SHA256_DIGITS;
+    assert(place >= first && rest <= end);
     const FilePart parts[] = {
         {first, (size_t)(place - first)}, {NO_CHECKSUM, SHA256_DIGITS}, {rest, (size_t)(end - rest)}};
     sha256_hex(actual, parts, 3);
@@ -166,6 +170,7 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
     for (size_t i = 0; i < count; i++)
         parts[i + 1] = (FilePart){tensors[i].values, entries[i].bytes};
     sha256_hex(checksum, parts, count + 1);
+    assert(strlen(checksum) == SHA256_DIGITS && header_bytes % 8 == 0);
     memcpy(memmem(header, header_bytes, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
     status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts, count + 1, err);
 fail:
@@ -228,6 +233,7 @@ static bool is_float(TensorType type) {
 // Number `place` of a tensor of any floating-point type.
 static float float_at(const TensorEntry *entry, const Safetensors *file, size_t place) {
     const size_t bytes = tensor_type_bytes(entry->type);
+    assert(entry->first_byte + (place + 1) * bytes <= file->payload_bytes);
     const uint8_t *from = file->payload + entry->first_byte + place * bytes;
     uint16_t half;
     float single;
@@ -276,6 +282,7 @@ bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file
 }
 
 void checkpoint_load_floats(float *values, const Safetensors *file, const NamedTensor *tensor) {
+    assert(safetensors_find(file, tensor->name)); // checkpoint_fits has found it
     const TensorEntry *entry = safetensors_find(file, tensor->name);
     for (size_t i = 0; i < entry->bytes / tensor_type_bytes(entry->type); i++)
         values[i] = float_at(entry, file, i);
@@ -286,6 +293,7 @@ Status checkpoint_load(void *values, const Safetensors *file, const NamedTensor 
     if (!checkpoint_fits(why_not, file, tensor, false))
         return fail(err, STATUS_DATA, "the checkpoint's tensor %s; was it made by another model?", why_not);
     const TensorEntry *entry = safetensors_find(file, tensor->name);
+    assert(entry->first_byte + entry->bytes <= file->payload_bytes);
     memcpy(values, file->payload + entry->first_byte, entry->bytes);
     return STATUS_OK;
 }

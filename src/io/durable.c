@@ -1,5 +1,6 @@
 #include "io/durable.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,6 +33,7 @@ static int write_temporary(int folder, const char *name, const FilePart *parts, 
 
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err) {
     char temporary[NAME_MAX + 1];
+    assert(*name && !strchr(name, '/')); // a name in the folder, whose rename is atomic
     if ((size_t)snprintf(temporary, sizeof temporary, ".%s.partial", name) >= sizeof temporary)
         return fail(err, STATUS_IO, "%s/%s: the file's name is too long", folder->path, name);
     if (write_temporary(folder->fd, temporary, parts, part_count) != 0 ||
@@ -53,6 +55,7 @@ Status file_write(const char *path, const FilePart *parts, size_t part_count, Er
 }
 
 Status file_append(int fd, const char *path, const char *what, const void *bytes, size_t count, Error *err) {
+    assert(fd >= 0 && count > 0);
     const off_t before = lseek(fd, 0, SEEK_END);
     const size_t written = file_write_all(fd, bytes, count);
     if (written == count) return STATUS_OK;
@@ -81,6 +84,7 @@ void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
     sha256_digest(&context, sizeof digest, digest);
     base16_encode_update(hex, sizeof digest, digest);
     hex[64] = '\0';
+    assert(strlen(hex) == 64);
 }
 
 bool file_has_sha256(const Folder *folder, const char *name, const char *hex) {

@@ -1,5 +1,6 @@
 #include "io/metrics.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -100,6 +101,7 @@ static Status next_line(Line *line, bool *more, FILE *file, const char *const *t
     if (bytes < 0 && (errno || !feof(file))) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
     if (bytes < 0) return STATUS_OK;
     line->bytes = (size_t)bytes;
+    assert(line->first_byte < line->end && strlen(line->text) <= line->bytes);
     line->number++;
     const bool is_whole = line->text[bytes - 1] == '\n';
     return is_whole && may_be_of(line->text, types) ? parse(line, path, err) : STATUS_OK;
@@ -220,6 +222,7 @@ static Status remove_undone(const Folder *folder, uint32_t rounds_done, Error *e
         if (status != STATUS_OK || !more || !is_kept(&line, rounds_done)) continue;
         if (line.bytes > most - kept) status = fail(err, STATUS_IO, "%s grows while it is read", path);
         if (status == STATUS_OK) memcpy(text + kept, line.text, line.bytes);
+        assert(status != STATUS_OK || kept + line.bytes <= most);
         kept += line.bytes;
     }
     line_free(&line);
@@ -271,6 +274,7 @@ Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
     char *text;
     size_t length;
     json_t *root = json_incref(line->root);
+    assert(metrics->fd >= 0);
     Status status =
         json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(METRICS_DIGITS), metrics->path, err);
     if (status == STATUS_OK) {

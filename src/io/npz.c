@@ -1,5 +1,6 @@
 #include "npz.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <isa-l/crc.h>
@@ -54,6 +55,7 @@ static uint8_t *directory_extend(Npz *npz, size_t bytes) {
         npz->directory_capacity = capacity;
     }
     uint8_t *at = npz->directory + npz->directory_bytes;
+    assert(npz->directory_bytes + bytes <= npz->directory_capacity);
     memset(at, 0, bytes);
     npz->directory_bytes += bytes;
     return at;
@@ -68,6 +70,7 @@ static size_t npy_head(uint8_t head[NPZ_OVERHEAD_BYTES], const char *type, int r
             snprintf(text + used, sizeof text - (size_t)used, "%lld,%s", (long long)shape[i], i + 1 < rank ? " " : "");
     used += snprintf(text + used, sizeof text - (size_t)used, "), }");
     const size_t bytes = (NPY_PREFIX + (size_t)used + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    assert(bytes % ALIGNMENT == 0 && bytes <= NPZ_OVERHEAD_BYTES);
     memset(head, ' ', bytes);
     memcpy(head, "\x93NUMPY\x01", 7);
     head[7] = 0;
@@ -81,6 +84,7 @@ void npz_begin(Npz *npz, const char *name, const char *type, int rank, const int
     char member[NAME_BYTES];
     uint8_t local[LOCAL_BYTES] = {'P', 'K', 3, 4, 20}, head[NPZ_OVERHEAD_BYTES];
     const int length = snprintf(member, sizeof member, "%.1000s.npy", name);
+    assert(*name && rank >= 0 && item_bytes > 0 && length < NAME_BYTES);
     if (npz->status != STATUS_OK) return;
     npz->begin = position(npz);
     npz->last = npz->directory_bytes;
@@ -123,6 +127,7 @@ void npz_end(Npz *npz) {
     put32(facts, npz->checksum);
     put32(facts + 4, npz->size);
     put32(facts + 8, npz->size);
+    assert(npz->last + CENTRAL_BYTES <= npz->directory_bytes);
     memcpy(npz->directory + npz->last + CENTRAL_CHECKSUM, facts, sizeof facts);
     if (fseek(npz->file, (long)npz->begin + LOCAL_CHECKSUM, SEEK_SET) == 0) write_bytes(npz, facts, sizeof facts);
     if (fseek(npz->file, 0, SEEK_END) != 0)

@@ -1,6 +1,7 @@
 // The reading side of the safetensors format.
 #include "io/safetensors.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -93,6 +94,7 @@ static Status read_entry(TensorEntry *entry, const char *name, const json_t *val
         return fail(err, STATUS_DATA, "%s: the header at byte 8 gives tensor %s a shape and data_offsets that disagree",
                     path, name);
     entry->first_byte = (size_t)first;
+    assert(entry->rank >= 0 && entry->rank <= SAFETENSORS_MAX_RANK && entry->type < TENSOR_TYPES);
     entry->bytes = needed;
     return STATUS_OK;
 }
@@ -153,6 +155,8 @@ static Status check_offsets(Safetensors *file, size_t header_bytes, const char *
                     file->mapping_bytes);
     file->payload = (const uint8_t *)file->mapping + start;
     file->payload_bytes = end;
+    assert(file->payload + end ==
+           (const uint8_t *)file->mapping + file->mapping_bytes); // tensors are all of the payload
     return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 // Part of safetensors.h: the writing side of the safetensors format: from a list of tensors to the bytes before the
 // payload.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,11 @@ static const struct {
              [TENSOR_U64] = {"U64", 8},   [TENSOR_F8_E4M3] = {"F8_E4M3", 1}, [TENSOR_F8_E5M2] = {"F8_E5M2", 1}};
 
 const char *tensor_type_name(TensorType type) {
+    assert(type < TENSOR_TYPES);
     return TYPES[type].name;
 }
 size_t tensor_type_bytes(TensorType type) {
+    assert(type < TENSOR_TYPES);
     return TYPES[type].bytes;
 }
 
