@@ -1,6 +1,7 @@
 // Part of dataset.h: reads a source into a block, and shows a block as a Dataset.
 #include "datasets/dataset.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, const DatasetS
     if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
     if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
+    assert(block->validation_count <= block->counts[DATASET_TRAIN] && block->shape.channels <= DATASET_MAX_CHANNELS);
     const size_t channels = (size_t)block->shape.channels,
                  samples = block->counts[DATASET_TRAIN] - block->validation_count;
     for (size_t c = 0; c < channels; c++) {
@@ -91,6 +93,7 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, const DatasetS
             stddev = variance > 1e-9 ? sqrt(variance) : 1; // a constant channel is only centred
         }
         if (model && model->channels == channels) take_models(&mean, &stddev, model, c);
+        assert(stddev > 0 && isfinite(mean));
         block->scale[c] = (float)(1 / (255 * stddev));
         block->shift[c] = (float)(-mean / stddev);
     }
@@ -127,6 +130,7 @@ static Status read_files(DatasetBlock *block, const DatasetSource *source, Error
 
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
+    assert((uintptr_t)memory % DATASET_ALIGNMENT == 0);
     TRY(lay_out(block, source, err));
     TRY(source->is_federation ? read_federation(block, source, err)
         : source->folder[0]   ? read_files(block, source, err)
@@ -222,6 +226,7 @@ static bool append(uint64_t *first_byte, uint64_t *end, uint64_t count, uint64_t
     *first_byte = *end;
     if (__builtin_add_overflow(*end, bytes, end) || *end > PTRDIFF_MAX / 2) return false;
     *end = (*end + DATASET_ALIGNMENT - 1) / DATASET_ALIGNMENT * DATASET_ALIGNMENT;
+    assert(*first_byte % DATASET_ALIGNMENT == 0 && *first_byte + bytes <= *end);
     return true;
 }
 

@@ -1,5 +1,6 @@
 #include "datasets/formats/byte_stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,6 +21,7 @@ static Status read_some(size_t *got, ByteStream *stream, void *bytes, size_t cou
     } while (result < 0 && errno == EINTR);
     if (result < 0) return fail_errno(err, STATUS_IO, "%s: byte %" PRIu64, stream->path, stream->file_offset);
     *got = (size_t)result;
+    assert(*got <= count);
     stream->file_offset += (uint64_t)result;
     return STATUS_OK;
 }
@@ -123,6 +125,7 @@ static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t 
         if (inflater->avail_in == 0) TRY(refill(stream, err));
     }
     *got = room - inflater->avail_out;
+    assert(inflater->avail_out <= room && (*got > 0 || stream->ended));
     return STATUS_OK;
 }
 
@@ -239,6 +242,7 @@ Status byte_stream_end(ByteStream *stream, Error *err) {
         return fail(err, STATUS_DATA, "%s: has too many%s bytes, from byte %" PRIu64 " on", stream->path,
                     stream->packed ? " unpacked" : "", stream->offset);
     uint64_t consumed = stream->file_offset - (stream->packed ? stream->inflater.avail_in : 0);
+    assert(consumed <= stream->file_offset);
     if (stream->is_part) return end_part(stream, consumed, err);
     if (stream->packed && consumed != stream->file_bytes)
         return fail(err, STATUS_DATA, "%s: bytes follow the end of the gzip data at byte %" PRIu64, stream->path,

@@ -1,5 +1,6 @@
 #include "datasets/formats/categories.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static const char *as_key(char whole[WHOLE_BYTES], const char *text) {
 
 // The entry of a text, or the empty one where it belongs.
 static Category *entry_of(const Categories *categories, const char *text) {
+    assert(categories->used < categories->room && (categories->room & (categories->room - 1)) == 0); // a search ends
     size_t place = XXH3_64bits(text, strlen(text)) & (categories->room - 1);
     while (categories->table[place].text && strcmp(categories->table[place].text, text) != 0)
         place = (place + 1) & (categories->room - 1);
@@ -53,6 +55,7 @@ Status categories_add(Categories *categories, uint32_t *place, const char *text,
     const char *key = as_key(whole, text);
     if (2 * categories->used >= categories->room) TRY(grow(categories, err));
     Category *entry = entry_of(categories, key);
+    assert(!entry->text || entry->place < categories->used);
     if (place) *place = entry->text ? entry->place : (uint32_t)categories->used;
     if (entry->text) return STATUS_OK;
     entry->place = (uint32_t)categories->used;
@@ -83,6 +86,7 @@ Status categories_sort(Categories *categories, Error *err) {
     for (size_t i = 0; i < categories->room; i++)
         if (categories->table[i].text) categories->names[categories->count++] = categories->table[i].text;
     qsort(categories->names, categories->count, sizeof *categories->names, categories->are_whole ? by_size : by_bytes);
+    assert(categories->count == categories->used);
     for (uint32_t i = 0; i < categories->count; i++) {
         Category *entry = entry_of(categories, categories->names[i]);
         entry->number = categories->numbers[entry->place] = i;

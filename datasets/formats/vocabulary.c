@@ -1,5 +1,6 @@
 #include "datasets/formats/vocabulary.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static const char *as_text(char text[VOCABULARY_TOKEN_BYTES], const char *token,
     while (kept < bytes && kept > 0 && ((unsigned char)token[kept] & 0xc0) == 0x80)
         kept--;
     memcpy(text, token, kept);
+    assert(kept < VOCABULARY_TOKEN_BYTES);
     text[kept] = '\0';
     return text;
 }
@@ -71,6 +73,7 @@ Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown
             all[found++] = (Counted){tokens->table[i].text, vocabulary->counts[tokens->table[i].place]};
     qsort(all, found, sizeof *all, by_count);
     qsort(all, kept, sizeof *all, by_bytes);
+    assert(found == tokens->used && kept <= found);
     for (size_t i = 0; i < kept; i++)
         bytes += strlen(all[i].text) + 1;
     char *to = vocabulary->list = malloc(bytes);

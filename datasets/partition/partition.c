@@ -1,6 +1,7 @@
 // Part of partition.h: from a partition's text to the samples of each client.
 #include "datasets/partition.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,7 @@ static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *
     // client.
     for (uint32_t i = 0; i < samples; i++)
         if (owner[i] != NOBODY) indices[offsets[owner[i]]++] = i;
+    assert(clients == 0 || offsets[clients - 1] == offsets[clients]); // the last client's list is full
     memmove(offsets + 1, offsets, clients * sizeof *offsets);
     offsets[0] = 0;
 }
@@ -125,6 +127,7 @@ static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices
         rng_shuffle(indices + offsets[client], count, rng_key(spec->seed, RNG_PARTITION, STREAM_HELD_OUT, client, 0));
         // 1e-9: (1 - 0.1) * 10 has to be 9, whatever the rounding of both numbers.
         uint32_t trains = (uint32_t)((1 - spec->client_test) * count + 1e-9);
+        assert(trains <= count);
         if (trains == 0 && count > 0) trains = 1;
         tests[client] = count - trains;
     }
@@ -154,6 +157,7 @@ static Status build(void *memory, const PartitionSpec *spec, const uint16_t *lab
     TRY(partitioner->build ? partitioner->build(offsets, indices, &task, err)
                            : build_by_owners(offsets, indices, &task, partitioner, err));
     block->samples = offsets[spec->clients];
+    assert(offsets[0] == 0 && block->samples <= samples); // a partitioner may leave samples out, but makes none
     block->block_bytes -= (samples - block->samples) * sizeof(uint32_t);
     uint32_t *tests = indices + block->samples;
     if (block->tests == TESTS_ON_HELD_OUT) hold_out(tests, offsets, indices, spec);
@@ -193,6 +197,7 @@ static Status build_remaining(PartitionBlock *block, const Remaining *remaining,
     for (uint32_t i = 0; i < block->samples && !is_file; i++)
         indices[i] = remaining->numbers[indices[i]];
     uint32_t *end = (uint32_t *)(void *)((uint8_t *)block + block->block_bytes);
+    assert(block->samples + remaining->validation <= samples);
     memcpy(end, remaining->numbers + remaining->samples, remaining->validation * sizeof *end);
     end[remaining->validation] = remaining->validation;
     block->tests |= VALIDATED;

@@ -1,5 +1,6 @@
 #include "best_model.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@ Status best_model_note(BestModel *best, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     if (!best->file) best->file = malloc(weights->bytes);
     if (!best->file) return fail(err, STATUS_OS, "no memory for a copy of the best model (%zu bytes)", weights->bytes);
+    assert(best->bytes == 0 || best->bytes == weights->bytes);
+    assert(config->weights_offset + config->parameters * sizeof(float) <= weights->bytes);
     best->bytes = weights->bytes;
     memcpy(best->file, weights->memory, weights->bytes); // with the head of the file
     memcpy((char *)best->file + config->weights_offset, state_tested_model(memory), config->parameters * sizeof(float));
@@ -22,6 +25,7 @@ Status best_model_note(BestModel *best, const RunMemory *memory, Error *err) {
 
 static Status write_file(BestModel *best, const Folder *folder, Error *err) {
     const FilePart part = {best->file, best->bytes};
+    assert(!best->is_unsaved || best->file);
     if (!best->is_unsaved) return STATUS_OK;
     TRY(durable_write(folder, BEST_MODEL_NAME, &part, 1, err));
     best->is_unsaved = false;

@@ -1,5 +1,6 @@
 #include "round_test.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -23,6 +24,7 @@ RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
     const Partition *partition = &memory->partition;
     RoundTest test = round_test_none(data);
     test.tested = true;
+    assert(report->test_count > 0 && report->test_hits <= report->test_count);
     test.validates = report->validates;
     test.loss = report->test_loss;
     test.judged &= report->test_judged;
@@ -42,6 +44,7 @@ RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
 
 double round_test_value(const RoundTest *test, const RunFigure *figure) {
     const AnswerFigures *of = &test->figures;
+    assert(figure->kind <= FIGURE_METRIC);
     const double accuracy[] = {test->accuracy, NAN}, loss[] = {test->loss, NAN},
                  balanced[] = {of->balanced_accuracy, NAN}, f1[] = {of->macro_f1, NAN}, auc[] = {of->auc, NAN};
     const bool validates = test->validates;

@@ -1,5 +1,6 @@
 #include "run_goals.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,7 @@ void goals_begin(Goals *goals, const Target *target, const RunFigure *figure) {
 // target.
 static double crossing(const Goals *goals, double value, uint32_t round) {
     if (goals->tested_round == 0 || isnan(goals->best)) return round;
+    assert(round > goals->tested_round);
     double part = (goals->target - goals->best) / (value - goals->best);
     return goals->tested_round + part * (round - goals->tested_round);
 }
@@ -88,6 +90,7 @@ static double crossing(const Goals *goals, double value, uint32_t round) {
 bool goals_note(Goals *goals, const Target *target, const RunFigure *figure, double value, uint32_t round,
                 const WorldTotals *totals) {
     bool reaches = target->given && goals->target_round == 0 && target_is_reached(target, value);
+    assert(round > goals->tested_round); // tests come in the order of the rounds
     if (reaches) {
         bool was_there =
             goals->tested_round > 0 && target_is_reached(target, goals->best); // reached earlier, for another target
@@ -101,6 +104,7 @@ bool goals_note(Goals *goals, const Target *target, const RunFigure *figure, dou
         goals->best_round = round;
         goals->tests_since_best = 0;
     }
+    assert(goals->best_round <= round);
     goals->tested_round = round;
     return reaches;
 }
