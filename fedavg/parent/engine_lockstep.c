@@ -31,8 +31,11 @@ static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error
     const RunConfig *config = rounds->memory->config;
     const ShardRange own = ssgd_node_shards(config, config->node);
     queue_clear(rounds->memory->queue);
-    for (uint32_t shard = own.first; shard < own.end; shard++) // at fixed places, so that the sums have one order
-        rounds_post(rounds, shard)->client = shard;
+    for (uint32_t shard = own.first; shard < own.end; shard++) { // at fixed places, so that the sums have one order
+        Job *job;
+        TRY(rounds_post(&job, rounds, shard, err));
+        job->client = shard;
+    }
     if (exchanges(rounds)) exchange_begin(&rounds->exchange, round, ssgd_round_steps(rounds->memory));
     TRY(phases_run(&rounds->phases, PHASE_TRAIN, round, err));
     if (exchanges(rounds)) TRY(exchange_finish(&rounds->exchange, err));

@@ -19,12 +19,16 @@
 
 // Training ------------------------------------------------------------------------------------------------------------
 
-// The queue is as long as the largest phase of the run (rounds_job_capacity), so that there always is a job to post.
-Job *rounds_post(Rounds *rounds, uint32_t place) {
-    Job *job = queue_post(rounds->memory->queue);
-    job->place = place;
-    job->node = rounds->nodes->rank;
-    return job;
+// The queue was made for the largest phase of the run (rounds_job_capacity): a phase that does not fit is a fault of
+// that plan, which would otherwise end the parent by a NULL pointer.
+Status rounds_post(Job **job, Rounds *rounds, uint32_t place, Error *err) {
+    const Queue *queue = rounds->memory->queue;
+    *job = queue_post(rounds->memory->queue);
+    if (!*job)
+        return fail(err, STATUS_SOFTWARE, "the queue has room for %u jobs, and a phase has more", queue->capacity);
+    (*job)->place = place;
+    (*job)->node = rounds->nodes->rank;
+    return STATUS_OK;
 }
 
 // All clients that have begun have masks in common, also with clients that will not hand in: the parent takes those
@@ -42,7 +46,7 @@ static void post_masked(Rounds *rounds) {
 // Posts this node's part of the cohort. Jobs are dealt by place, and places are in order of falling size, so that every
 // node gets large and small ones. A job says all that distinguishes this client's training from others: any worker can
 // do it, and after a death another worker gets equal bits.
-static void post_clients(Rounds *rounds) {
+static Status post_clients(Rounds *rounds, Error *err) {
     const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
     assert(rounds->cohort.jobs <= rounds->cohort.count);
@@ -50,7 +54,8 @@ static void post_clients(Rounds *rounds) {
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
         const Member *member = &rounds->cohort.members[place];
         if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
+        Job *job;
+        TRY(rounds_post(&job, rounds, place, err));
         job->client = member->client;
         job->count = member->samples;
         job->epochs = member->epochs;
@@ -70,6 +75,7 @@ static void post_clients(Rounds *rounds) {
         job->state_to = rounds->client_states.staged[place];
         assert(job->state_to != job->state_from); // a client never overwrites its row
     }
+    return STATUS_OK;
 }
 
 // Whether the client at `place` of the cohort is this node's to train. In lockstep a client is a shard with a fixed
@@ -114,7 +120,8 @@ static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     if (!rounds->memory->algorithm.combine->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
     queue_clear(rounds->memory->queue);
-    Job *job = rounds_post(rounds, 0);
+    Job *job;
+    TRY(rounds_post(&job, rounds, 0, err));
     job->task = TRAIN_ROOT;
     job->count = (uint32_t)config->recipe.combine.number[0];
     job->epochs = config->training.local_epochs;
@@ -126,7 +133,7 @@ Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
     assert(round > 0 && rounds->phases.stand_still);
     TRY(train_root(rounds, round, err));
     TRY(client_state_rows_stage(&rounds->client_states, rounds->cohort.jobs, err));
-    post_clients(rounds);
+    TRY(post_clients(rounds, err));
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
 

@@ -181,8 +181,9 @@ Status rounds_note_steps(Rounds *rounds, RoundReport *report, Error *err);
 // Deaths since it was asked last.
 uint32_t rounds_take_deaths(Rounds *rounds);
 
-// For the engines. A job at this place of the phase; what the workers count in a round, from zero.
-Job *rounds_post(Rounds *rounds, uint32_t place);
+// For the engines. Posts a job at this place of the phase, SOFTWARE if the queue is full; sets what the workers count
+// in a round to zero.
+Status rounds_post(Job **job, Rounds *rounds, uint32_t place, Error *err);
 void rounds_clear_tallies(Rounds *rounds);
 
 // A phase's jobs on several nodes: dealt before it, put together after it.

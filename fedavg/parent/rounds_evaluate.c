@@ -28,7 +28,8 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
     queue_clear(queue);
     for (uint32_t place = 0; place < count; place++) {
         if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
+        Job *job;
+        TRY(rounds_post(&job, rounds, place, err));
         job->client = clients[place];
         job->task = task;
         if (task == EVALUATE_TRAINING_DATA) continue;
@@ -100,7 +101,8 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     for (uint32_t first = 0, place = 0; first < all && place < most; first += size, place++) {
         const uint32_t left = all - first;
         if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
+        Job *job;
+        TRY(rounds_post(&job, rounds, place, err));
         job->first = first;
         job->count = left < size ? left : size;
         job->task = task;
@@ -231,7 +233,8 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
     for (uint32_t client = 0, place = 0; client < config->clients; client++) {
         if (!(new_ones ? run_memory_is_new : run_memory_can_arrive)(rounds->memory, client)) continue;
         if (!node_jobs_mine(rounds->nodes, place++)) continue;
-        Job *job = rounds_post(rounds, place - 1);
+        Job *job;
+        TRY(rounds_post(&job, rounds, place - 1, err));
         job->client = client;
         job->task = task;
         job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs

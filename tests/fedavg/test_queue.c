@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedavg/parent/rounds.h"
 #include "tests/check.h"
 
 static Queue *queue_of(uint32_t capacity, uint32_t posted) {
@@ -143,9 +144,27 @@ static void every_job_is_taken_exactly_once_by_racing_workers(void **state) {
     free(queue);
 }
 
+static void a_phase_with_more_jobs_than_the_queue_holds_is_an_error(void **state) {
+    (void)state;
+    RunMemory memory = {.queue = queue_of(2, 0)};
+    Nodes nodes = {.rank = 1, .size = 2};
+    Rounds rounds = {.memory = &memory, .nodes = &nodes};
+    Job *job;
+    Error err;
+    for (uint32_t place = 0; place < 2; place++) {
+        check_ok(rounds_post(&job, &rounds, place, &err));
+        assert_int_equal(job->place, place);
+        assert_int_equal(job->node, 1);
+    }
+    assert_int_equal(rounds_post(&job, &rounds, 2, &err), STATUS_SOFTWARE);
+    assert_string_equal(err.message, "the queue has room for 2 jobs, and a phase has more");
+    free(memory.queue);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_queue_refuses_another_job),
+        cmocka_unit_test(a_phase_with_more_jobs_than_the_queue_holds_is_an_error),
         cmocka_unit_test(jobs_are_taken_in_the_order_they_were_posted),
         cmocka_unit_test(a_reused_slot_remembers_nothing_of_its_last_job),
         cmocka_unit_test(jobs_claimed_but_not_finished_are_opened_again),
