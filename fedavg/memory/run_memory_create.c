@@ -42,7 +42,7 @@ static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
     assert(memory->config->workers >= 1 && memory->config->workers <= MAX_WORKERS);
-    assert(memory->config->queue_offset >= sizeof(Control)); // parts follow it, and never lie in it
+    assert(memory->config->queue_offset >= sizeof(Control)); // parts follow it
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = control_part(memory, memory->config->queue_offset);
     memory->metrics = control_part(memory, memory->config->metrics_offset);

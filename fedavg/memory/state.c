@@ -188,7 +188,7 @@ Status state_open(StateTable *table, const RunMemory *memory, Error *err) {
     *table = (StateTable){.rows = rows};
     if (!rows) return fail(err, STATUS_OS, "no memory for a list of what outlives a round");
     add_all(table, memory);
-    assert(table->count == counted); // both passes list the same rows
+    assert(table->count == counted); // both passes list equal rows
     return STATUS_OK;
 }
 

@@ -227,7 +227,7 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, Error *err) {
     int fds[1 + GROUP_MAX_RANKS] = {memory_fd};
     memcpy(fds + 1, meeting->pidfds, meeting->size * sizeof *fds);
     for (uint32_t rank = 1; rank < meeting->size; rank++) {
-        assert(meeting->sockets[rank] >= 0 && meeting->pidfds[rank] >= 0); // all have come
+        assert(meeting->sockets[rank] >= 0 && meeting->pidfds[rank] >= 0); // no rank is missing
         // The kernel limits the descriptors in transfer (ETOOMANYREFS): they get fewer as ranks receive theirs.
         while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
             if (errno == EPIPE || errno == ECONNRESET) return rank_ended(meeting, rank, err);

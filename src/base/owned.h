@@ -26,7 +26,7 @@ enum { OWNED_LINE_BYTES = 64 };
 // An array (count) of zeros that begins on a cache line; NULL for a count of 0, which is no lack of memory.
 static inline void *own(Owned *owned, size_t count, size_t item_bytes) {
     if (count == 0) return NULL;
-    assert(item_bytes > 0 && count <= SIZE_MAX / 2 / item_bytes); // sizes come from checked options and headers
+    assert(item_bytes > 0 && count <= SIZE_MAX / 2 / item_bytes); // options and headers are checked before
     const size_t bytes = (count * item_bytes + 63) / 64 * 64;
     void **line = (void **)aligned_alloc(OWNED_LINE_BYTES, OWNED_LINE_BYTES + bytes);
     owned->lacks_memory |= !line;

@@ -90,7 +90,7 @@ static double crossing(const Goals *goals, double value, uint32_t round) {
 bool goals_note(Goals *goals, const Target *target, const RunFigure *figure, double value, uint32_t round,
                 const WorldTotals *totals) {
     bool reaches = target->given && goals->target_round == 0 && target_is_reached(target, value);
-    assert(round > goals->tested_round); // tests come in the order of the rounds
+    assert(round > goals->tested_round); // tests are noted in the order of the rounds
     if (reaches) {
         bool was_there =
             goals->tested_round > 0 && target_is_reached(target, goals->best); // reached earlier, for another target
