@@ -37,7 +37,7 @@ static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tens
 }
 
 static Member member_of(const RunMemory *memory, uint32_t client) {
-    assert(client < memory->config->clients);
+    assert(client < memory->partition.clients);
     const ClientPace *pace = memory->world_files.paces;
     Member member = {.client = client, .times = 1};
     partition_client(&memory->partition, client, &member.samples);
