@@ -49,7 +49,6 @@ Job *queue_take(Queue *queue, uint32_t rank) {
 
 void queue_finish(Job *job, uint32_t state) {
     assert(state == JOB_DONE || state == JOB_REFUSED);
-    assert(atomic_load_explicit(&job->owner, memory_order_relaxed) > 0);
     assert(atomic_load_explicit(&job->state, memory_order_relaxed) == JOB_OPEN); // a job is finished once
     // Release, pairs with the load in queue_reopen: a job that is seen finished has its results complete, even if its
     // owner was killed right after this store.

@@ -358,7 +358,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const bool starts = starts_with_a_step(model);
-    assert(job->client < memory->config->clients && job->owner == model->rank + 1 && job->state == JOB_OPEN);
+    assert(job->client < memory->config->clients && job->state == JOB_OPEN);
     assert(job->state_to == NO_CLIENT_STATE || job->state_to != job->state_from);
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);

@@ -63,7 +63,6 @@ static void run_round(Fixture *f, uint32_t round, const uint32_t *clients, float
         job->state_to = f->states.staged[place];
         for (int i = 0; i < FLOATS; i++)
             client_state_row(&f->memory.client_state, job->state_to)[i] = value;
-        job->owner = 1; // of the worker that has taken it
         queue_finish(job, fails ? JOB_REFUSED : JOB_DONE);
     }
     check_ok(client_state_rows_commit(&f->states, round, &f->nodes, &err));
