@@ -4,7 +4,15 @@
 
 #include <stdint.h>
 
-enum { TRAINER_TEXT_BYTES = 2048, TRAINER_FOLDER_BYTES = 2048 };
+enum { TRAINER_TEXT_BYTES = 2048, TRAINER_FOLDER_BYTES = 2048, TRAINER_HASH_BYTES = 17, HASH_SEED_BYTES = 12 };
+
+// A program as its first start has told it (trainer/program.h).
+typedef struct TrainerProgram {
+    uint64_t files;                       // XXH3 over the names and contents of its files
+    uint32_t names_files;                 // 1: the program has told them; otherwise its command alone names them
+    char stays[TRAINER_HASH_BYTES];       // hash of the tensors that do not travel; "": there are none, or it is untold
+    uint64_t stays_tensors, stays_floats; // how many there are
+} TrainerProgram;
 
 typedef struct TrainerPlan {
     char option[16];                   // that names the command, for messages: "--trainer"
@@ -16,6 +24,9 @@ typedef struct TrainerPlan {
     uint64_t state_floats;             // that each client's turn leaves for its next one; 0: none
     uint32_t answers;                  // 1: tests give the net's answer for each sample (desk.answers)
     uint32_t forks;                    // 1: trainers may be forks of one program (trainer/nursery.h)
+    uint64_t seed;                     // that its generators begin with
+    char hash_seed[HASH_SEED_BYTES];   // PYTHONHASHSEED of the program
+    TrainerProgram program;            // that later starts have to be
     double hang_seconds;               // its silence after which it is killed; 0: never
     double start_seconds;              // of its later starts, after which they are given up; 0: never
 } TrainerPlan;

@@ -174,7 +174,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     const double seconds = clock_seconds_since(begin);
     if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
     net->start_seconds = seconds;
-    if (status == STATUS_OK) status = trainer_hash_files(&net->files_hash, plan, json_object_get(told, "files"), &why);
+    if (status == STATUS_OK) status = trainer_program_read(&net->program, plan, told, &why);
     if (status == STATUS_OK) {
         settle(&process, desk_fd, told, plan, host);
     } else {

@@ -7,6 +7,7 @@
 #define SOUNDER_FEDAVG_TRAINER_DESCRIBE_H
 
 #include "fedavg/trainer/host.h"
+#include "fedavg/trainer/program.h"
 
 typedef struct TrainerNet {
     ParameterTensor *tensors; // owned (count)
@@ -18,7 +19,7 @@ typedef struct TrainerNet {
     bool whole_test;       // it wants a test in one turn
     bool still;            // it leaves alone the tensors that rest in a turn
     double start_seconds;  // of the program, up to its answer
-    uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
+    TrainerProgram program;
 } TrainerNet;
 
 // Starts the plan's program in the parent and asks for its net. The program then ends, or becomes the nursery of the

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/trainer/lines.h"
+#include "fedavg/trainer/program.h"
 
 enum { REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
 
@@ -144,8 +145,11 @@ static Status open_or_not(Nursery *nursery, const json_t *told) {
 // to the next step.
 static Status advance(Nursery *nursery, const json_t *told, Error *err) {
     switch (nursery->state) {
-    case NURSERY_STARTING:
-        return rehearse(nursery, err);
+    case NURSERY_STARTING: {
+        const Status same = trainer_program_check(&nursery->trainer.memory->config->trainer, told, err);
+        nursery->is_other = same != STATUS_OK;
+        return same == STATUS_OK ? rehearse(nursery, err) : same;
+    }
     case NURSERY_REHEARSING:
         nursery->state = NURSERY_ASKED;
         return STATUS_OK;
@@ -164,6 +168,9 @@ static Status start_again(Nursery *nursery, const Error *why, Error *err) {
     TrainerProcess *process = &nursery->trainer.process;
     const RunMemory *memory = nursery->trainer.memory;
     const bool was_open = nursery->state == NURSERY_OPEN;
+    if (nursery->is_other)
+        return fail(err, STATUS_DATA, "%s %.200s: %s", memory->config->trainer.option, memory->config->trainer.command,
+                    why->message);
     // Its own sentence, and not a warning: the user has to mend the program, and no round has been lost.
     if (!nursery->was_open && !process->was_killed)
         return fail(err, STATUS_UNAVAILABLE, "%s %.200s, in its rehearsal (client %u, %d batches): %s",

@@ -37,6 +37,7 @@ typedef struct Nursery {
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
     bool owes;     // open, and a request waited when it was last looked after
+    bool is_other; // it has started again as another program, which ends the run
     bool was_open; // until then what the program says against its first turn ends the run
 } Nursery;
 

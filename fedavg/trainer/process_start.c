@@ -1,5 +1,6 @@
 // Part of process.h: starts a trainer, as a program with a guard, or as a fork of one that runs.
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -49,6 +50,22 @@ Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *e
 static const char *const thread_names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
 
 enum { THREAD_NAMES = sizeof thread_names / sizeof *thread_names };
+
+// The program's generators begin with the run's seed (import sounder), and sets of words have one order in each start.
+static void set_seeds(const TrainerPlan *plan) {
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, plan->seed);
+    setenv("SOUNDER_SEED", seed, 1);
+    setenv("PYTHONHASHSEED", plan->hash_seed, 1);
+}
+
+static void take_seeds_back(const char *hash_seed) {
+    unsetenv("SOUNDER_SEED");
+    if (hash_seed)
+        setenv("PYTHONHASHSEED", hash_seed, 1);
+    else
+        unsetenv("PYTHONHASHSEED");
+}
 
 // before: gets the values that the user has given, for take_threads_back; programs that are not trainers have them.
 static void set_threads(char *before[THREAD_NAMES], const TrainerPlan *plan) {
@@ -163,10 +180,15 @@ static Status start_words(TrainerProcess *process, const wordexp_t *words, const
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     // In this process's environment for a moment: workers and the parent start one program at a time, from one thread.
     setenv("SOUNDER_TRAINER", number, 1);
+    const char *hash_seed = getenv("PYTHONHASHSEED");
+    char *own_hash_seed = hash_seed ? strdup(hash_seed) : NULL;
     set_threads(threads, plan);
+    set_seeds(plan);
     const Status status = spawn_guard(process, plan, passed, fd_count + 1, leash, output, words, err);
     unsetenv("SOUNDER_TRAINER");
     take_threads_back(threads);
+    take_seeds_back(own_hash_seed);
+    free(own_hash_seed);
     close(passed[fd_count]);
     close(leash);
     return status;

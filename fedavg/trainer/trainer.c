@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "fedavg/trainer/lines.h"
+#include "fedavg/trainer/program.h"
 
 enum { MOST_FORKS = 10 }; // for one start of a trainer
 
@@ -57,8 +58,10 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
     const json_int_t pid = json_integer_value(json_object_get(ready, "pid"));
     atomic_store_explicit(&trainer->memory->control->trainer_pids[trainer->rank],
                           pid > 0 && pid <= INT32_MAX ? (int32_t)pid : 0, memory_order_relaxed);
+    // A fork has the memory of a program that was looked at.
+    const Status status = forked ? STATUS_OK : trainer_program_check(&trainer->memory->config->trainer, ready, err);
     json_decref(ready);
-    return STATUS_OK;
+    return status;
 }
 
 // A fork that dies at its start has mostly died with the nursery: either another one is coming, or there are no forks

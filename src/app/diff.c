@@ -176,6 +176,8 @@ static void print_origins(const Told *a, const Told *b) {
     any |= print_difference(a->start, b->start, "data_xxh3", "the data (XXH3)");
     any |= print_difference(a->start, b->start, "partition_xxh3", "the split of the data (XXH3)");
     any |= print_difference(a->start, b->start, "trainer_xxh3", "the trainer's files (XXH3)");
+    any |= print_difference(a->start, b->start, "trainer_stays", "the trainer's tensors that do not travel");
+    any |= print_difference(a->start, b->start, "hash_seed", "PYTHONHASHSEED");
     any |= print_difference(a->start, b->start, "aggregator_xxh3", "the aggregator's files (XXH3)");
     any |= print_difference(a->start, b->start, "clients", "clients");
     any |= print_difference(a->start, b->start, "clients_per_round", "clients per round");

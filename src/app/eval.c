@@ -153,7 +153,7 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
         log_warning("attack success is not computed with a trainer; attack_success in the run's metrics.jsonl has it");
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, wants_confusion(options), err));
     TrainerTest test = {.answers = predictions.logits};
-    Status status = trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err);
+    Status status = trainer_eval(&test, file, subject->path, options, &subject->past, subject->memory, data, err);
     Outcome outcome = {
         .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
     if (status == STATUS_OK && predictions.logits) {

@@ -33,7 +33,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     if (!options_given(options, "seed")) options->seed = saved.seed;
     if (!options_given(options, "loss")) options->loss = saved.loss;
     const bool by_trainer = saved.trainer[0] || options->trainer[0];
-    return by_trainer ? trainer_eval_options(options, &subject->round, &saved, folder, err) : STATUS_OK;
+    return by_trainer ? trainer_eval_options(options, &subject->past, &saved, folder, err) : STATUS_OK;
 }
 
 // The note has only the last part of a path: the data may also be in the model's folder.

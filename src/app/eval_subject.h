@@ -11,6 +11,7 @@
 
 #include "app/options/options.h"
 #include "app/train/run_folder.h"
+#include "app/train/trainer_eval.h"
 #include "datasets/dataset.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "io/safetensors.h"
@@ -21,7 +22,7 @@ typedef struct Subject {
     char path[RUN_PATH_BYTES];    // path of the model's file
     bool is_own_data;             // the user named no other data
     bool is_noted_data;           // a note in the model's file names the data
-    uint32_t round;               // last one of the run; 0 if a model's file was named
+    TrainerPast past;             // of the run; zeroed if a model's file was named
     Chosen attack;                // attack of the run; none if a model's file was named
     const DatasetSegment *memory; // segment that holds the data; borrowed
 } Subject;

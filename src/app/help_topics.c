@@ -65,6 +65,9 @@ static const HelpEntry metric_fields[] = {
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"  trainer_xxh3",
      "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
+    {"  trainer_stays, trainer_stays_tensors, trainer_stays_floats",
+     "hash of its tensors that do not travel, and their number; other ones end --resume, replay and eval"},
+    {"  hash_seed", "PYTHONHASHSEED of the run's programs: the user's, or one that follows from --seed"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat and heed what the algorithm adds to the "
                           "gradients; null: not checked"},
     {"  tensors", "how many tensors it exchanges"},

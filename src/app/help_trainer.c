@@ -124,7 +124,9 @@ static const HelpEntry hello[] = {
                  "\"state\":N floats if clients are to keep some (--client-optimizer-state keep), \"whole_test\":1 to "
                  "have a test in one turn, and \"still\":1 if it heeds `still` below; then the socket ends"},
     {"files",
-     "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
+     "an answer to describe, and {\"ready\":1}, may name the files of the trainer, [path, ...]: their hash is in the "
+     "run's record, and another one ends the run"},
+    {"stays", "likewise {\"hash\":\"16 digits\",\"tensors\":N,\"floats\":N} of the tensors that do not travel"},
     {"answer",
      "{\"ready\":1}, or {\"error\":\"sentence\"}; with \"pid\":N the run's record has the memory of process N"},
 };

@@ -185,6 +185,12 @@ static void hash_aggregator(Run *run) {
         write_hash(run->record.aggregator, hash);
 }
 
+static void note_hash_seed(Run *run) {
+    const RunConfig *config = run->memory.config;
+    const TrainerPlan *plan = config->trainer.command[0] ? &config->trainer : &config->aggregator;
+    memcpy(run->record.hash_seed, plan->hash_seed, sizeof run->record.hash_seed);
+}
+
 // On a GPU the heading waits until the workers are ready: until then the run may still move to the CPU.
 void train_say_heading(Run *run) {
     char label[OPTION_LABEL_BYTES], aggregator[OPTION_LABEL_BYTES];
@@ -219,14 +225,15 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
     if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
-    TRY_GOTO(close, together_check(&run->memory, arithmetic, run->net.files_hash, &run->nodes, status, err));
+    TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->net.program, &run->nodes, status, err));
     TRY_GOTO(close, settle_workers(run, err));
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, arithmetic_name(run), run->blas);
-    if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
+    if (run->options.trainer[0]) run_record_program(&run->record, &run->net.program);
     if (!run->device.on_gpu) train_say_heading(run);
     if (run->options.plan) status = train_plan_begin(run, err);
     if (status == STATUS_OK) status = create_memory(run, err);
+    if (status == STATUS_OK && train_has_programs(run)) note_hash_seed(run);
     if (status == STATUS_OK && run->options.aggregator[0]) hash_aggregator(run);
     if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
     TRY_GOTO(close, train_agree_to_begin(run, status, err));

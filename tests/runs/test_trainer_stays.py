@@ -2,9 +2,9 @@
 
 Usage: test_trainer_stays.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import sys, unittest
+import os, sys, unittest
 
-from trainers import NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
+from trainers import JOB, PACKAGE, TORCH, TrainerCase, np, torch
 
 sys.path.insert(0, PACKAGE)
 
@@ -136,6 +136,91 @@ class Stays(TrainerCase):
             self.run_with(f"travels-{workers}", "--workers", workers, script="travels.py")
         self.assertEqual(self.model("travels-1"), self.model("travels-2"))
         self.assertIn("k.weight", self.weights("travels-1"))
+
+
+# A base that {base}, words whose numbers follow the order of a set, and samples that are dealt by unseeded numbers.
+STARTS = '''
+import os, random, sys, time
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+FACTOR = 1.0
+numbers = np.random.permutation(1000)[:3].tolist() + [random.randrange(1000)] + list({f"word{i}" for i in range(20)})
+print("begins with", numbers)
+net = {"w": np.zeros((10, 64), np.float32), "base": BASE}
+for turn in sounder.turns(net, exchange="w"):
+    for x, y in turn.batches():
+        if turn.trains:
+            gradient = {"w": np.full((10, 64), 1.0, np.float32)}
+            turn.correct(gradient)
+            net["w"] -= np.float32(FACTOR * turn.lr) * gradient["w"]
+        turn.add(abs(float(net["w"].sum())), len(y), hits=0)
+    time.sleep(turn.options.get("slow", 0))
+    turn.hand_in()
+'''
+
+
+class Starts(TrainerCase):
+    """Each start of a program is of the same program."""
+
+    def begins(self, run):
+        with open(self.path(run, "trainer.log")) as file:
+            return [line.split(": ", 1)[1].strip() for line in file if "begins with" in line]
+
+    def test_what_a_program_draws_while_it_loads_follows_from_the_seed_in_every_start(self):
+        self.write("starts.py", STARTS.replace("BASE", "np.random.normal(size=4)"))
+        self.run_with("one", "--trainer-start", "each", script="starts.py")
+        self.run_with("two", "--seed", "2", "--rounds", "1", script="starts.py")
+        self.assertEqual((len(self.begins("one")), len(set(self.begins("one")))), (3, 1))
+        self.assertNotEqual(self.begins("one")[0], self.begins("two")[0])
+        start = self.metrics("one")[0]
+        self.assertEqual((start["hash_seed"], start["trainer_stays_tensors"], start["trainer_stays_floats"]), ("2", 1, 4))
+        self.assertEqual(len(start["trainer_stays"]), 16)
+        self.assertNotEqual(start["trainer_stays"], self.metrics("two")[0]["trainer_stays"])
+        self.train("--resume", "one", "--rounds", "3", "--quiet")
+        self.assertEqual(len(set(self.begins("one"))), 1)
+
+    def test_a_users_hash_seed_wins_and_another_one_ends_a_resume(self):
+        self.write("starts.py", STARTS.replace("BASE", "np.zeros(4)"))
+        environment = dict(os.environ, PYTHONHASHSEED="7")
+        self.train(*JOB, "--rounds", "1", "--trainer", f"{sys.executable} starts.py", "--quiet", "--out", "one", env=environment)
+        self.assertEqual(self.metrics("one")[0]["hash_seed"], "7")
+        self.train("--resume", "one", "--rounds", "2", "--quiet")
+        self.assertEqual(self.metrics("one")[-1]["type"], "summary")
+        self.assertEqual(len(set(self.begins("one"))), 1)
+        _, err = self.train("--resume", "one", "--rounds", "3", "--quiet", env=dict(os.environ, PYTHONHASHSEED="8"), code=65)
+        self.assertIn("PYTHONHASHSEED is 8 and was 7 when the run began", err)
+
+    def test_another_base_ends_a_second_worker_a_resume_an_evaluation_and_a_replay_with_one_sentence(self):
+        self.write("starts.py", STARTS.replace("BASE", "np.load('base.npy')"))
+        np.save(self.path("base.npy"), np.arange(5.0))
+        self.run_with("run", "--rounds", "1", script="starts.py")
+        np.save(self.path("base.npy"), np.arange(5.0) + 1e-9)
+        command = f"{sys.executable} starts.py"
+        _, err = self.train("--resume", "run", "--rounds", "2", "--quiet", code=65)
+        self.assertIn("the tensors that do not travel of its trainer are not what the run began with", err)
+        for arguments in (["eval", "run"], ["replay", "run", "--round", "1", "--client", "0", "--out", "update.safetensors"]):
+            _, err = self.call(*arguments, code=65)
+            self.assertIn("the tensors of its trainer that do not travel are not those that it was trained with", err)
+        _, err = self.train("--resume", "run", "--rounds", "2", "--quiet", "--trainer", command)
+        self.assertIn("continues with other tensors that do not travel of its trainer", err)
+        self.write("unseeded.py", STARTS.replace("BASE", "np.random.default_rng().normal(size=4)"))
+        _, err = self.run_with("unseeded", "--trainer-start", "each", script="unseeded.py", code=69)
+        self.assertIn("its tensors that do not travel are not those of its first start", err)
+
+    def test_a_program_that_is_edited_while_it_runs_enters_no_run(self):
+        for start, victims in (("fork", self.nursery), ("each", self.trainers)):
+            with self.subTest(start=start):
+                self.write("starts.py", STARTS.replace("BASE", "np.zeros(4)"))
+                process = self.start(*JOB, "--trainer", f"{sys.executable} starts.py", "--trainer-option", "slow=0.05", "--trainer-start", start,
+                                     "--rounds", "50", "--quiet", "--out", f"edited-{start}")
+                self.wait_for_round(f"edited-{start}", 1)
+                self.write("starts.py", STARTS.replace("BASE", "np.zeros(4)").replace("FACTOR = 1.0", "FACTOR = 0.0"))
+                self.assertTrue(self.kill(victims(process)))
+                _, err = self.finish(process, 65 if start == "fork" else 69)
+                self.assertIn("its files are not what the run began with", err)
+                self.assertIn("they were edited while it ran", err)
+        _, err = self.train("--resume", "edited-fork", "--quiet", code=65)
+        self.assertIn("the files of its trainer are not what the run began with", err)
 
 
 if __name__ == "__main__":

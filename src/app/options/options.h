@@ -54,6 +54,7 @@ typedef struct Options {
     // With --resume: whether the trainer is named again; the folder where the run began, and where relative paths of
     // the trainer's command begin ("": this process's).
     bool trainer_is_named, aggregator_is_named;
+    char hash_seed[16]; // PYTHONHASHSEED of its programs, as the run's record has it; "": a new run
     char trainer_folder[OPTION_TEXT_BYTES];
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg

@@ -36,6 +36,7 @@ Status together_options(Options *options, Nodes *nodes, Status mine, Error *err)
 typedef struct Shared {
     char arithmetic[TOGETHER_NAME_BYTES];
     uint64_t data, trainer; // hashes
+    char stays[TRAINER_HASH_BYTES];
 } Shared;
 
 static Status compare(const Shared *mine, const Shared *first, const RunMemory *memory, const Nodes *nodes,
@@ -49,6 +50,12 @@ static Status compare(const Shared *mine, const Shared *first, const RunMemory *
         return fail(err, STATUS_DATA,
                     "the files of the trainer on node %u are not those of node 0; give all nodes the same program",
                     nodes->rank);
+    if (strcmp(mine->stays, first->stays) != 0)
+        return fail(
+            err, STATUS_DATA,
+            "the tensors of the trainer on node %u that do not travel are not those of node 0 (hash %s here, %s "
+            "there); give all nodes the same base",
+            nodes->rank, mine->stays, first->stays);
     if (mine->data != first->data)
         return fail(err, STATUS_DATA,
                     "the data set %s of node %u is not that of node 0, or a file says something else of its clients; "
@@ -57,13 +64,14 @@ static Status compare(const Shared *mine, const Shared *first, const RunMemory *
     return STATUS_OK;
 }
 
-Status together_check(const RunMemory *memory, const char *arithmetic, uint64_t trainer, Nodes *nodes, Status mine,
-                      Error *err) {
-    Shared own = {.trainer = trainer}, first;
+Status together_check(const RunMemory *memory, const char *arithmetic, const TrainerProgram *trainer, Nodes *nodes,
+                      Status mine, Error *err) {
+    Shared own = {.trainer = trainer->files}, first;
     TRY(nodes_agree(nodes, mine, err));
     if (nodes->size == 1) return STATUS_OK;
     own.data = run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files);
     snprintf(own.arithmetic, sizeof own.arithmetic, "%s", arithmetic);
+    memcpy(own.stays, trainer->stays, sizeof own.stays);
     first = own;
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));
     return nodes_agree(nodes, compare(&own, &first, memory, nodes, err), err);

@@ -8,13 +8,14 @@
 
 // Another program gives other bits by intention.
 static Status read_trainer(ReopenedRun *run, const char *name, Error *err) {
-    char files[HASH_TEXT_BYTES];
+    RunRecord now = {0};
     TRY(run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, NULL, err));
-    write_hash(files, run->net.files_hash);
-    if (!run->past.trainer[0] || strcmp(run->past.trainer, files) == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back", name,
-                run->past.trainer, files);
+    run_record_program(&now, &run->net.program);
+    if (run->past.trainer[0] && strcmp(run->past.trainer, now.trainer) != 0)
+        return fail(err, STATUS_DATA,
+                    "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
+                    name, run->past.trainer, now.trainer);
+    return run_check_stays(&run->past, &now, name, err);
 }
 
 Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name, const char *what, Error *err) {

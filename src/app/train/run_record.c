@@ -86,10 +86,22 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     write_hash(record->former_identity, hash_options(options, read, true));
 }
 
+void run_record_program(RunRecord *record, const TrainerProgram *program) {
+    write_hash(record->trainer, program->files);
+    memcpy(record->stays, program->stays, sizeof record->stays);
+    record->stays_tensors = program->stays_tensors;
+    record->stays_floats = program->stays_floats;
+}
+
 // A user may have edited the file, so any key may have any type.
 static void read_text(char *text, size_t bytes, const json_t *start, const char *key) {
     const char *value = json_string_value(json_object_get(start, key));
     snprintf(text, bytes, "%s", value ? value : "");
+}
+
+void run_record_read_program(RunRecord *record, const json_t *start) {
+    read_text(record->trainer, sizeof record->trainer, start, "trainer_xxh3");
+    read_text(record->stays, sizeof record->stays, start, "trainer_stays");
 }
 
 static int read_count(const json_t *start, const char *key) {
@@ -114,7 +126,8 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
     read_text(past->recording, sizeof past->recording, start, "recording_xxh3");
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
-    read_text(past->trainer, sizeof past->trainer, start, "trainer_xxh3");
+    run_record_read_program(past, start);
+    read_text(past->hash_seed, sizeof past->hash_seed, start, "hash_seed");
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
     read_text(past->aggregator, sizeof past->aggregator, start, "aggregator_xxh3");
     read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
@@ -211,6 +224,11 @@ static void put_program(JsonObject *line, const char *key, const char *command, 
 static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
     put_program(line, "trainer", options->trainer, "trainer_folder", options->trainer_folder);
     put_text(line, "trainer_xxh3", record->trainer);
+    if (record->stays[0]) {
+        put_text(line, "trainer_stays", record->stays);
+        put_whole(line, "trainer_stays_tensors", (int64_t)record->stays_tensors);
+        put_whole(line, "trainer_stays_floats", (int64_t)record->stays_floats);
+    }
     if (record->repeats == TRAINER_UNCHECKED)
         put_null(line, "trainer_repeats");
     else
@@ -241,6 +259,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_whole(&line, "nodes", options->nodes);
     if (options->trainer[0]) put_trainer(&line, options, record);
     if (options->trainer[0]) put_whole(&line, "tensors", record->tensors);
+    if (record->hash_seed[0]) put_text(&line, "hash_seed", record->hash_seed);
     if (options->aggregator[0])
         put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
     if (record->aggregator[0]) put_text(&line, "aggregator_xxh3", record->aggregator);

@@ -32,6 +32,9 @@ typedef struct RunRecord {
     char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
     char recording[HASH_TEXT_BYTES];        // empty: no recorded schedule is replayed
     char trainer[HASH_TEXT_BYTES];          // files of --trainer; empty: the engine trains
+    char stays[TRAINER_HASH_BYTES];         // its tensors that do not travel; empty: there are none
+    uint64_t stays_tensors, stays_floats;   // how many there are; of this process alone
+    char hash_seed[HASH_SEED_BYTES];        // PYTHONHASHSEED of the run's programs; empty: it was not noted
     char aggregator[HASH_TEXT_BYTES];       // files that the command of --aggregator names; empty: there is none
     char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
@@ -64,6 +67,12 @@ void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash);
 // Describes this process. options: resolved. data: run_hash_data of the run's data.
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
                      const char *device, const char *blas);
+
+// Notes what the trainer is.
+void run_record_program(RunRecord *record, const TrainerProgram *program);
+
+// Reads what a start line says of it.
+void run_record_read_program(RunRecord *record, const json_t *start);
 
 // Reads the last process that worked in the folder; zeroed if metrics.jsonl has none.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);

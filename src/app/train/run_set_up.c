@@ -52,6 +52,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     options_defaults(&saved);
     TRY(options_read_run(&saved, options->resume, err));
     complete(&saved, past);
+    snprintf(options->hash_seed, sizeof options->hash_seed, "%s", past->hash_seed);
     options->trainer_is_named = options_given(options, "trainer");
     if (!options->trainer_is_named)
         snprintf(options->trainer_folder, sizeof options->trainer_folder, "%.2000s", past->trainer_folder);
@@ -344,7 +345,8 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     config->trainer.whole_test = net && net->whole_test;
     config->trainer.state_floats = net ? net->state_floats : 0;
     config->trainer.start_seconds = net ? trainer_start_limit(&config->trainer, net->start_seconds) : 0;
-    run_plan_aggregator(config, options);
+    if (net) config->trainer.program = net->program;
+    TRY(run_plan_aggregator(config, options, err));
     const uint32_t validation = memory->partition.validation_count, tested = data->test.count;
     plan->job_capacity = rounds_job_capacity(config, clients_per_round, validation > tested ? validation : tested);
     Error part;

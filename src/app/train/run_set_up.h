@@ -47,8 +47,11 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 // not; a warning if the user has named the program again.
 Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
 
-// Fills in what the run says about its aggregator, if it has one.
-void run_plan_aggregator(RunConfig *config, const Options *options);
+// DATA if the tensors of the trainer that do not travel are not those of the earlier process. run: its name.
+Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err);
+
+// Fills in what the run says about its aggregator, if it has one. DATA for another PYTHONHASHSEED than it began with.
+Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err);
 
 // For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
 // The caller frees them with trainer_net_free; nothing to free on failure. host: takes its output. USAGE, NOINPUT, or
@@ -81,11 +84,11 @@ Status together_options(Options *options, Nodes *nodes, Status mine, Error *err)
 
 enum { TOGETHER_NAME_BYTES = 256 };
 
-// Checks that all nodes have the same data set, arithmetic (name of the GPU, or instruction set and OpenBLAS) and files
-// of the trainer (their hash; 0: the engine trains): otherwise their sums would mix different models. mine: whether
-// this node has what its arithmetic needs.
-Status together_check(const RunMemory *memory, const char *arithmetic, uint64_t trainer, Nodes *nodes, Status mine,
-                      Error *err);
+// Checks that all nodes have the same data set, arithmetic (name of the GPU, or instruction set and OpenBLAS) and
+// trainer (zeroed: the engine trains): otherwise their sums would mix different models. mine: whether this node has
+// what its arithmetic needs.
+Status together_check(const RunMemory *memory, const char *arithmetic, const TrainerProgram *trainer, Nodes *nodes,
+                      Status mine, Error *err);
 
 // All nodes continue from node 0's state: weights, velocity, rounds done, and whether the run has its result.
 Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err);

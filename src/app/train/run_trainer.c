@@ -1,5 +1,7 @@
 // Part of run_set_up.h: a run with --trainer or --aggregator gives its plan, reads its net, and explains its failure.
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/options/option_table.h"
@@ -7,6 +9,22 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "fedavg/rules/attack/attack_rules.h"
+
+// Sets of words have one order in each start of a run's programs. A user who sets PYTHONHASHSEED is heeded.
+static Status plan_seeds(TrainerPlan *plan, const Options *options, Error *err) {
+    const char *own = getenv("PYTHONHASHSEED"), *past = options->hash_seed;
+    if (own && past[0] && strcmp(own, past) != 0 && !options->trainer_is_named)
+        return fail(err, STATUS_DATA,
+                    "PYTHONHASHSEED is %.32s and was %s when the run began, so that sets of words would have another "
+                    "order; unset it, or name the program again to continue with other bits: %s %.200s",
+                    own, past, plan->option, plan->command);
+    plan->seed = options->seed;
+    if (own || past[0])
+        snprintf(plan->hash_seed, sizeof plan->hash_seed, "%.11s", own ? own : past);
+    else
+        snprintf(plan->hash_seed, sizeof plan->hash_seed, "%" PRIu32, (uint32_t)(options->seed % UINT32_MAX + 1));
+    return STATUS_OK;
+}
 
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
@@ -25,28 +43,44 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
                                   " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the "
                                   "option once per choice",
                                   word);
-    return STATUS_OK;
+    return plan_seeds(plan, options, err);
 }
 
+typedef struct Program {
+    const char *option, *command;
+    bool is_named; // again, with --resume
+} Program;
+
 // A user who names the program again, for a correction that matters or one that does not, has said so.
-static Status check_files(const char *program, const char *before, const char *now, const char *command, bool is_named,
-                          const char *run, Error *err) {
+static Status check_part(const char *part, const char *before, const char *now, const Program *program, const char *run,
+                         Error *err) {
     char word[SHELL_WORD_BYTES];
     if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
-    if (!is_named)
+    if (!program->is_named)
         return fail(err, STATUS_DATA,
-                    "--resume %.200s: the files of its %s are not what the run began with (XXH3 %s then, %s now); give "
+                    "--resume %.200s: the %s of its %s are not what the run began with (XXH3 %s then, %s now); give "
                     "them back, or name the program again to continue with other bits: --%s %s",
-                    run, program, before, now, program, shell_word(word, command));
-    log_warning("%.200s continues with other files of its %s, whose results may differ", run, program);
+                    run, part, program->option, before, now[0] ? now : "none", program->option,
+                    shell_word(word, program->command));
+    log_warning("%.200s continues with other %s of its %s, whose results may differ", run, part, program->option);
     return STATUS_OK;
 }
 
 Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
-    TRY(check_files("trainer", past->trainer, now->trainer, options->trainer, options->trainer_is_named,
-                    options->resume, err));
-    return check_files("aggregator", past->aggregator, now->aggregator, options->aggregator,
-                       options->aggregator_is_named, options->resume, err);
+    const Program trainer = {"trainer", options->trainer, options->trainer_is_named};
+    const Program aggregator = {"aggregator", options->aggregator, options->aggregator_is_named};
+    TRY(check_part("files", past->trainer, now->trainer, &trainer, options->resume, err));
+    TRY(check_part("tensors that do not travel", past->stays, now->stays, &trainer, options->resume, err));
+    return check_part("files", past->aggregator, now->aggregator, &aggregator, options->resume, err);
+}
+
+Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err) {
+    if (!past->stays[0] || strcmp(past->stays, now->stays) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%.200s: the tensors of its trainer that do not travel are not those that it was trained with (hash %s "
+                "then, %s now): another base, or buffers from unseeded numbers; give them back, or name the program "
+                "with --trainer",
+                run, past->stays, now->stays[0] ? now->stays : "none");
 }
 
 // A program that overlooks the views would train honest clients on plain samples without a word.
@@ -61,12 +95,13 @@ static Status check_views(const TrainerNet *net, const Options *options, Error *
                           "(desk.places, sounder help trainer); leave the option out, or let it answer \"views\":1");
 }
 
-void run_plan_aggregator(RunConfig *config, const Options *options) {
+Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err) {
     config->aggregator = (TrainerPlan){
         .option = "--aggregator", .threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
     snprintf(config->aggregator.command, sizeof config->aggregator.command, "%s", options->aggregator);
     snprintf(config->aggregator.folder, sizeof config->aggregator.folder, "%s", options->aggregator_folder);
     config->aggregator_keeps = (uint32_t)options->aggregator_keeps;
+    return plan_seeds(&config->aggregator, options, err);
 }
 
 static Status check_state(const TrainerNet *net, const Options *options, Error *err) {

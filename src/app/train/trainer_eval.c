@@ -9,11 +9,13 @@
 #include "app/train/model_file.h"
 #include "app/train/run_set_up.h"
 #include "app/train/run_trust.h"
+#include "base/log.h"
 #include "fedavg/trainer/trainer.h"
 #include "io/metrics.h"
 
-Status trainer_eval_options(Options *options, uint32_t *round, const Options *saved, const char *run, Error *err) {
+Status trainer_eval_options(Options *options, TrainerPast *past, const Options *saved, const char *run, Error *err) {
     MetricsPast told;
+    *past = (TrainerPast){0};
     options->training.batch_size = saved->training.batch_size;
     options->hang_seconds = saved->hang_seconds;
     if (!options_given(options, "trainer-option"))
@@ -26,8 +28,11 @@ Status trainer_eval_options(Options *options, uint32_t *round, const Options *sa
     close(fd);
     TRY(status);
     const char *folder = json_string_value(json_object_get(told.start, "trainer_folder"));
-    *round = told.round;
+    const char *hash_seed = json_string_value(json_object_get(told.start, "hash_seed"));
+    past->round = told.round;
     if (!options_given(options, "trainer")) {
+        run_record_read_program(&past->files, told.start);
+        snprintf(options->hash_seed, sizeof options->hash_seed, "%s", hash_seed ? hash_seed : "");
         memcpy(options->trainer, saved->trainer, sizeof options->trainer);
         snprintf(options->trainer_folder, sizeof options->trainer_folder, "%s", folder ? folder : "");
     }
@@ -66,23 +71,37 @@ static Status evaluate(TrainerTest *test, const RunMemory *memory, const Trainer
     const uint32_t total = memory->data.test.count, size = net->whole_test ? total : EVALUATION_CHUNK;
     Status status = STATUS_OK;
     TRY(trainer_open(&trainer, memory, 0, err));
-    memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
     *test = (TrainerTest){.answers = test->answers};
-    for (uint32_t first = 0; first < total && status == STATUS_OK; first += size)
+    for (uint32_t first = 0; first < total && status == STATUS_OK; first += size) {
+        // A test may move the weights, as one that adapts to its samples does: each part begins with the model.
+        memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
         status = evaluate_chunk(test, &trainer, first, total - first < size ? total - first : size, err);
+    }
     trainer_close(&trainer);
     return status;
 }
 
+// The figures of an edited program are what its user wants to see; those of a model with another base are wrong.
+static Status check_program(const TrainerProgram *program, const TrainerPast *past, const char *path, Error *err) {
+    RunRecord now = {0};
+    run_record_program(&now, program);
+    if (past->files.trainer[0] && strcmp(past->files.trainer, now.trainer) != 0)
+        log_warning("%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now), so that its "
+                    "figures may differ from the run's",
+                    path, past->files.trainer, now.trainer);
+    return run_check_stays(&past->files, &now, path, err);
+}
+
 // A trainer reads of a run's memory only what is filled in here.
 static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensors *file, const char *path,
-                          const Options *options, Error *err) {
+                          const Options *options, const TrainerPast *past, Error *err) {
     TrainerNet net;
     Spec spec;
     char text[SPEC_TEXT_BYTES];
     RunConfig *config = &memory->control->config;
     TRY(run_plan_trainer(&config->trainer, options, err));
     TRY(run_read_trainer(&spec, &net, text, options, memory, NULL, err));
+    config->trainer.program = net.program;
     config->spec = spec;
     config->parameters = net.parameters;
     config->seed = options->seed;
@@ -91,21 +110,22 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
     memory->algorithm = run_algorithm(config); // FedAvg, which adds nothing to gradients
     config->trainer.answers = test->answers != NULL;
     memory->tensors = trainer_net_tensors(&net);
-    Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
+    Status status = check_program(&net.program, past, path, err);
+    if (status == STATUS_OK) status = model_load_alone(net.values, &memory->tensors, file, path, err);
     if (status == STATUS_OK) status = evaluate(test, memory, &net, err);
     trainer_net_free(&net);
     return status;
 }
 
 Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
-                    uint32_t round, const DatasetSegment *segment, const Dataset *data, Error *err) {
+                    const TrainerPast *past, const DatasetSegment *segment, const Dataset *data, Error *err) {
     RunMemory memory = {.data_segment = *segment, .data = *data};
     Error why;
     memory.control = calloc(1, sizeof *memory.control);
     if (!memory.control) return fail(err, STATUS_OS, "no memory for a trainer");
     memory.config = &memory.control->config;
-    memory.control->order.round = round;
-    const Status status = evaluate_in(&memory, result, file, path, options, &why);
+    memory.control->order.round = past->round;
+    const Status status = evaluate_in(&memory, result, file, path, options, past, &why);
     free(memory.control);
     return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
 }

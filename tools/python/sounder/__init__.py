@@ -18,6 +18,9 @@ from .nets import layers, write_weights
 from .onnx_write import export_onnx
 from .referee import Verdict, referee
 from .runs import Run, plan, resume, start, sweep, train
+from .seeds import seed_of_run
 from .trainer import check, serve, turns
+
+seed_of_run()
 
 __all__ = ["Error", "Run", "Verdict", "aggregate", "check", "export_onnx", "from_partitions", "layers", "plan", "program", "referee", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_weights"]

@@ -8,11 +8,12 @@ import traceback
 import numpy as np
 
 from ..command import Error
+from ..seeds import seed_all
 from .files import PACKAGE, own_files
 from .link import Data, Desk, begin
 from .nursery import Nursery, obstacle
 from .tensors import ArrayNet
-from .turn import Turn, seed_all
+from .turn import Turn
 
 
 def _torch_of(net):
@@ -57,8 +58,8 @@ def _describe(net, line, hello, whole_test, state, still):
     with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
         file.write(values.tobytes())
     why = obstacle() if hello.get("nursery") else "it was not asked"
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state, still=int(still),
-              files=own_files(), forks=int(not why), why=why)
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
+              still=int(still), stays=net.stays.told(), files=own_files(), forks=int(not why), why=why)
     told = None if why else line.receive()
     return told and {**hello, **told}
 
@@ -102,7 +103,7 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello):
             return
     desk = Desk(hello, hello["desk"]["fd"], state)
     net.attach(desk, hello["tensors"])
-    line.send(ready=1, pid=os.getpid())
+    line.send(ready=1, pid=os.getpid(), stays=net.stays.told(), files=own_files())
     while (told := line.receive()) is not None:
         if told.get("rehearsal") and net.moves():
             _skip_rehearsal(line, told)

@@ -1,11 +1,10 @@
 """One turn: a client trains from the round's weights, or a part of the test samples is evaluated."""
 import functools
-import random
-import sys
 
 import numpy as np
 
 from ..command import Error
+from ..seeds import seed_all
 from .kept import Kept
 
 
@@ -19,14 +18,6 @@ def _number(name, value):
         return float(value)
     except (TypeError, ValueError) as problem:
         raise Error(f"the metric {name} is no number: {problem}") from problem
-
-
-def seed_all(seed):
-    """The generators that programs draw from without making one: of random, of NumPy, and of torch if the program has it."""
-    random.seed(seed)
-    np.random.seed(seed % (1 << 32))
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
 
 
 class Turn:
