@@ -252,11 +252,14 @@ static void doubt_values(DatasetDoubts *doubts, const Dataset *data, const Form 
 
 static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const Form *settings) {
     const bool is_named = settings->given[SETTING_LABEL] || settings->given[SETTING_TARGET];
-    Columns named = {.count = 0}, telling = {.count = 0}, rows = {.count = 0};
+    Columns named = {.count = 0}, owners = {.count = 0}, telling = {.count = 0}, rows = {.count = 0};
+    char word[SETTINGS_WORD_BYTES];
     const char *name = data->feature_names;
     for (size_t feature = 0; feature < shape_size(data->shape); feature++, name += strlen(name) + 1) {
         if (is_named && is_usual_answer(name))
             add_column(&named, name);
+        else if (data->users == 0 && settings_is_owner(name, column_bytes(name)))
+            add_column(&owners, name);
         else if (data->train.count >= LEAST_ROWS && tells_the_answer(data, feature))
             add_column(&telling, name);
         else if (data->train.count >= LEAST_ROWS && are_row_numbers(data, feature))
@@ -264,6 +267,9 @@ static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const For
     }
     doubt_columns(doubts, &named, "is a feature, for another column is to be learned; if it says the answer, too",
                   "are features, for another column is to be learned; if they say the answer, too", data, settings);
+    if (owners.count == 1)
+        add(doubts, "%s: column %.60s is a feature; if it names who has a sample, make it the client: %s in --data",
+            data->name, owners.names, settings_word(word, SETTING_CLIENT, owners.names));
     doubt_columns(doubts, &telling, "alone says the answer to each sample; if it was made from what is to be learned",
                   "each say the answer to each sample; if they were made from what is to be learned", data, settings);
     doubt_columns(doubts, &rows, "has another whole number in each row; if it only numbers samples",

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { SHAPE_MOST = 65535 };
@@ -17,9 +18,9 @@ static const FormRow row = {
     .keys = {
         [SETTING_LABEL] = {.name = "label", .type = FORM_WORD, .preset = "",
             .help = "column of a table with the classes: names, or whole numbers; numbered by their sorted values. Preset: the column "
-                    "called label"},
+                    "called label, in letters of any case"},
         [SETTING_TARGET] = {.name = "target", .type = FORM_WORD, .preset = "",
-            .help = "column with the targets of the squared loss. Preset: the column called target"},
+            .help = "column with the targets of the squared loss. Preset: the column called target, in letters of any case"},
         [SETTING_CLIENT] = {.name = "client", .type = FORM_WORD, .preset = "",
             .help = "column with the owners of the samples, for --partition natural-id. Preset: the column called client, if there is one"},
         [SETTING_WITHOUT] = {.name = "without", .type = FORM_WORD, .preset = "",
@@ -111,6 +112,15 @@ Status settings_check(const Form *settings, unsigned known, const char *form, Er
             return fail(err, STATUS_USAGE, "--data: %s=%.60s: no setting of data of the form %s (`sounder help data`)",
                         row.keys[setting].name, form_text(settings, setting), form);
     return STATUS_OK;
+}
+
+bool settings_is_owner(const char *name, size_t bytes) {
+    static const char *const usual[] = {
+        "user",      "user_id",  "userid",      "subject", "subject_id", "patient",     "patient_id", "client",
+        "client_id", "hospital", "hospital_id", "site",    "site_id",    "institution", "writer",     "participant"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (strlen(usual[i]) == bytes && strncasecmp(name, usual[i], bytes) == 0) return true;
+    return false;
 }
 
 char *settings_word(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, const char *value) {

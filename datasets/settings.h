@@ -78,6 +78,9 @@ enum { SETTINGS_WORD_BYTES = 400 };
 // becomes COLUMN. Returns `word`.
 char *settings_word(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, const char *value);
 
+// Says whether a column of this name (of `bytes` bytes) often names the owners of samples, as client= would: user_id.
+bool settings_is_owner(const char *name, size_t bytes);
+
 // Says whether the word of a choice is chosen: settings_say(&settings, SETTING_MISSING, "drop").
 bool settings_say(const Form *settings, DatasetSetting setting, const char *word);
 

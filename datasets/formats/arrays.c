@@ -12,8 +12,8 @@
 static const ArrayRole LAST_REQUIRED = Y_TEST;
 enum { ALIASES = 4 };
 
-// Names of the roles, in the order of ArrayRole. In an archive the first of its names that is there counts: that of
-// Sounder and Keras, scikit-learn's usual ones, MedMNIST's, and one more.
+// Names of the roles, in the order of ArrayRole, of which a place has one: that of Sounder and Keras, scikit-learn's
+// usual ones, MedMNIST's, and one more.
 static const char *const names[ROLES][ALIASES] = {
     [X_TRAIN] = {"x_train.npy", "X_train.npy", "train_images.npy", "train_x.npy"},
     [Y_TRAIN] = {"y_train.npy", "Y_train.npy", "train_labels.npy", "train_y.npy"},
@@ -42,8 +42,12 @@ static bool is_archive(const char *place) {
 static DatasetPresence arrays_is_here(const char *place) {
     int found = 0;
     if (is_archive(place)) return DATASET_WHOLE;
-    for (ArrayRole role = 0; role <= LAST_REQUIRED; role++)
-        found += dataset_has_file(place, names[role][0]);
+    for (ArrayRole role = 0; role <= LAST_REQUIRED; role++) {
+        int own = 0;
+        for (int alias = 0; alias < ALIASES && names[role][alias]; alias++)
+            own |= dataset_has_file(place, names[role][alias]);
+        found += own;
+    }
     return found > (int)LAST_REQUIRED ? DATASET_WHOLE : found > 0 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
@@ -96,10 +100,21 @@ static void list_others(Arrays *arrays) {
         const char *ending = strrchr(entry->d_name, '.');
         bool is_known = !ending || strcmp(ending, ".npy") != 0;
         for (ArrayRole role = 0; role < ROLES && !is_known; role++)
-            is_known = strcmp(names[role][0], entry->d_name) == 0;
+            for (int alias = 0; alias < ALIASES && names[role][alias] && !is_known; alias++)
+                is_known = strcmp(names[role][alias], entry->d_name) == 0;
         if (!is_known) text_list(arrays->others, sizeof arrays->others, entry->d_name, strlen(entry->d_name));
     }
     if (listing) closedir(listing);
+}
+
+static Status note_found(Arrays *arrays, ArrayRole role, const char *name, Error *err) {
+    if (arrays->found[role])
+        return fail(err, STATUS_DATA, "%s: has both %.*s and %.*s; a data set has one of them, so leave out the other",
+                    arrays->place, (int)strlen(name) - 4, name, (int)strlen(arrays->names[role]) - 4,
+                    arrays->names[role]);
+    arrays->found[role] = true;
+    arrays->names[role] = name;
+    return STATUS_OK;
 }
 
 static Status look_into_archive(Arrays *arrays, const char *const of[ROLES][ALIASES], Error *err) {
@@ -116,24 +131,19 @@ static Status look_into_archive(Arrays *arrays, const char *const of[ROLES][ALIA
     TRY(zip_look_up(parts, found, arrays->others, all, count, arrays->place, err));
     while (count-- > 0) {
         if (!found[count]) continue;
-        if (arrays->found[roles[count]])
-            return fail(err, STATUS_DATA,
-                        "%s: has both %.*s and %.*s; a data set has one of them, so leave out the other", arrays->place,
-                        (int)strlen(all[count]) - 4, all[count], (int)strlen(arrays->names[roles[count]]) - 4,
-                        arrays->names[roles[count]]);
-        arrays->found[roles[count]] = true;
-        arrays->names[roles[count]] = all[count];
+        TRY(note_found(arrays, roles[count], all[count], err));
         arrays->parts[roles[count]] = parts[count];
     }
     return STATUS_OK;
 }
 
-static void look_into_folder(Arrays *arrays) {
+static Status look_into_folder(Arrays *arrays, Error *err) {
     list_others(arrays);
-    for (ArrayRole role = 0; role < ROLES; role++) {
-        arrays->found[role] = dataset_has_file(arrays->place, names[role][0]);
-        arrays->names[role] = names[role][0];
-    }
+    for (ArrayRole role = 0; role < ROLES; role++)
+        for (int alias = 0; alias < ALIASES && names[role][alias]; alias++)
+            if (dataset_has_file(arrays->place, names[role][alias]))
+                TRY(note_found(arrays, role, names[role][alias], err));
+    return STATUS_OK;
 }
 
 // Arrays of all samples count only if there are none of training and test samples.
@@ -167,7 +177,7 @@ static Status look_for_single(Arrays *arrays, Error *err) {
 Status arrays_look_up(Arrays *arrays, const char *place, const Form *settings, Error *err) {
     *arrays = (Arrays){.place = place, .settings = settings, .is_archive = is_archive(place)};
     if (arrays->is_archive) TRY(look_into_archive(arrays, names, err));
-    if (!arrays->is_archive) look_into_folder(arrays);
+    if (!arrays->is_archive) TRY(look_into_folder(arrays, err));
     TRY(look_for_single(arrays, err));
     const bool *found = arrays->found;
     arrays->labels_alone = found[Y_TRAIN] && found[Y_TEST] && !found[X_TRAIN] && !found[X_TEST];
@@ -242,8 +252,8 @@ const DatasetFormat arrays_format = {
             "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature; x_validation and "
             "y_validation, on which rounds are tested (as with --validation). Samples of uint8 or "
             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
-            "without x are labels alone, for a --trainer that has loaded the samples itself. A .npz may also have X_train and its like, "
-            "MedMNIST's train_images, val_images and their labels, or all samples as x and y (X, data; Y, target, labels), of which a share "
+            "without x are labels alone, for a --trainer that has loaded the samples itself. The arrays may also be called X_train and its like, or as "
+            "MedMNIST's train_images, val_images and their labels; a .npz may have all samples as x and y (X, data; Y, target, labels), of which a share "
             "(test-fraction) is for tests",
     .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"};
 // clang-format on

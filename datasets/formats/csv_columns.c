@@ -38,6 +38,17 @@ static int find_column(const CsvTable *table, const char *name) {
     return CSV_NO_COLUMN;
 }
 
+// A column of this name in letters of any case, if it is the only one.
+static int find_in_any_case(const CsvTable *table, const char *name) {
+    int found = CSV_NO_COLUMN;
+    for (int column = 0; column < table->columns; column++) {
+        if (strcasecmp(table->names[column], name) != 0) continue;
+        if (found != CSV_NO_COLUMN) return CSV_NO_COLUMN;
+        found = column;
+    }
+    return found;
+}
+
 // name: given in --data.
 static Status require_column(int *column, const CsvTable *table, const char *setting, const char *name, Error *err) {
     char list[LIST_BYTES];
@@ -64,11 +75,13 @@ static Status take_role(CsvColumns *columns, int column, CsvRole role, const Csv
     return STATUS_OK;
 }
 
-// A column that a setting names, else the one that is called as the setting.
+// A column that a setting names, else the one that is called as the setting; label and target in letters of any case.
 static Status find_role(CsvColumns *columns, int *column, CsvRole role, DatasetSetting setting, const CsvTable *table,
                         Error *err) {
     const char *name = settings_table.rows->keys[setting].name;
     *column = find_column(table, name);
+    if (*column == CSV_NO_COLUMN && !columns->settings->given[setting] && role != CSV_CLIENT)
+        *column = find_in_any_case(table, name);
     if (columns->settings->given[setting])
         TRY(require_column(column, table, name, form_text(columns->settings, (int)setting), err));
     return *column == CSV_NO_COLUMN ? STATUS_OK : take_role(columns, *column, role, table, err);
@@ -99,6 +112,17 @@ static Status leave_out(CsvColumns *columns, const CsvTable *table, Error *err) 
     return STATUS_OK;
 }
 
+// The column that is called as those to be learned often are; "COLUMN" if none is.
+static const char *likely_answer(const CsvTable *table) {
+    static const char *const usual[] = {"class",   "y",       "labels",    "targets",
+                                        "species", "outcome", "diagnosis", "category"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        const int column = find_in_any_case(table, usual[i]);
+        if (column != CSV_NO_COLUMN) return table->names[column];
+    }
+    return "COLUMN";
+}
+
 static Status find_answer(CsvColumns *columns, const CsvTable *table, Error *err) {
     char list[LIST_BYTES];
     const bool *given = columns->settings->given;
@@ -112,10 +136,38 @@ static Status find_answer(CsvColumns *columns, const CsvTable *table, Error *err
                     table->path);
     if (columns->label != CSV_NO_COLUMN || columns->target != CSV_NO_COLUMN) return STATUS_OK;
     list_names(list, table);
+    const char *likely = likely_answer(table);
     return fail(err, STATUS_DATA,
                 "%s:1: no column is called label or target; there are %s; name the one to be learned after the place: "
                 "--data \"PLACE label=%.40s\" (classes), or target=%.40s (numbers)",
-                table->path, list, table->names[table->columns - 1], table->names[table->columns - 1]);
+                table->path, list, likely, likely);
+}
+
+// Says whether at least two names are numbers that do not count columns or years: the first row of a table without a
+// header, whose other values may be texts.
+static bool are_values(const CsvTable *table, const char **example) {
+    int numbers = 0;
+    bool ascend = true;
+    double before = 0;
+    for (int column = 0; column < table->columns; column++) {
+        char *end;
+        const double number = strtod(table->names[column], &end);
+        if (end == table->names[column] || *end) continue;
+        if (numbers++ == 0) *example = table->names[column];
+        ascend = ascend && (numbers == 1 || number == before + 1);
+        before = number;
+    }
+    return numbers > 1 && !ascend;
+}
+
+static Status check_header(const CsvTable *table, const Form *settings, Error *err) {
+    const char *example = "";
+    if (settings->given[SETTING_HEADER] || !are_values(table, &example)) return STATUS_OK;
+    return fail(
+        err, STATUS_DATA,
+        "%s:1: names of columns are numbers, such as %.24s; if the first line has values, say so and name columns "
+        "by their numbers: --data \"FILE header=no label=COLUMN\"; else say header=yes",
+        table->path, example);
 }
 
 Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, const DatasetModel *model,
@@ -132,7 +184,8 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
                             .one_hot = settings_say(settings, SETTING_TEXT, "one-hot"),
                             .drops = settings_say(settings, SETTING_MISSING, "drop")};
     if (!columns->columns) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
-    Status status = leave_out(columns, table, err);
+    Status status = check_header(table, settings, err);
+    if (status == STATUS_OK) status = leave_out(columns, table, err);
     if (status == STATUS_OK) status = find_answer(columns, table, err);
     if (status == STATUS_OK) status = find_role(columns, &columns->client, CSV_CLIENT, SETTING_CLIENT, table, err);
     columns->kind = columns->client != CSV_NO_COLUMN ? columns->client : columns->label;

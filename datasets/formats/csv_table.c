@@ -285,6 +285,36 @@ static bool are_numbers(const CsvTable *table) {
     return all;
 }
 
+// Says whether a column has a few whole numbers, which repeat, among the next rows. seen: by number.
+static bool is_few_numbers(const uint32_t seen[], uint32_t numbers, uint32_t rows, bool whole) {
+    uint32_t different = 0;
+    for (uint32_t i = 0; i < numbers; i++)
+        different += seen[i] > 0;
+    return whole && different > 1 && 2 * different <= rows;
+}
+
+// Number of the first or the last column of a table without names, whichever alone looks like classes; 0: neither does,
+// or both do.
+static int likely_label(CsvTable *table) {
+    enum { ROWS = 1000, NUMBERS = 100 };
+    uint32_t seen[2][NUMBERS] = {{0}}, rows = 1;
+    bool whole[2] = {true, true}, more = true;
+    const int columns[2] = {0, table->columns - 1};
+    for (; rows < ROWS; rows++) {
+        for (int i = 0; i < 2; i++) {
+            char *end;
+            const char *text = rows == 1 ? table->names[columns[i]] : table->fields[columns[i]];
+            const double number = strtod(text, &end);
+            whole[i] = whole[i] && !*end && number >= 0 && number < NUMBERS && number == (uint32_t)number;
+            if (whole[i]) seen[i][(uint32_t)number]++;
+        }
+        if (csv_next_row(&more, table, NULL) != STATUS_OK || !more) break;
+    }
+    const bool first = is_few_numbers(seen[0], NUMBERS, rows, whole[0]),
+               last = is_few_numbers(seen[1], NUMBERS, rows, whole[1]);
+    return first == last ? 0 : first ? 1 : table->columns;
+}
+
 static Status read_names(CsvTable *table, bool has_header, Error *err) {
     bool more = false;
     TRY(next_record(&more, table, separators, err));
@@ -300,10 +330,13 @@ static Status read_names(CsvTable *table, bool has_header, Error *err) {
     if (!has_header) return name_by_number(table, err);
     TRY(take_names(table, err));
     if (!are_numbers(table)) return STATUS_OK;
+    char likely[16] = "COLUMN";
+    const int column = likely_label(table);
+    if (column > 0) snprintf(likely, sizeof likely, "%d", column);
     return fail(err, STATUS_DATA,
                 "%s:1: numbers; the first line has the names of the columns, one of them label; if it has none, say "
-                "so and name columns by their numbers: --data \"FILE header=no label=%d\"",
-                table->path, table->columns);
+                "so and name columns by their numbers: --data \"FILE header=no label=%s\"",
+                table->path, likely);
 }
 
 // Opening -------------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ typedef struct Unfit {
     bool looks[CSV_LOOKS];       // of their texts
     bool is_repeated;            // the values of one of them
     const char *gap_like;        // a text of one of them; NULL: none
+    const char *owner;           // the name of one of them, which may name the owners of samples; NULL: none
     char with_texts[LIST_BYTES]; // 'Name ("Braund" in line 2), ...'
     char names[LIST_BYTES];      // of the columns with texts: "Name,Sex"
     char with_gaps[LIST_BYTES];  // "Age (177), Cabin (687)"
@@ -75,6 +76,8 @@ static void note_unfit(Unfit *unfit, const CsvColumns *columns, int index) {
         if (unfit->texts++ == 0) unfit->text = index;
         unfit->looks[look_of(column)] = true;
         if (is_gap_like(column)) unfit->gap_like = column->text;
+        if (settings_is_owner(columns->names[index], strlen(columns->names[index])))
+            unfit->owner = columns->names[index];
         unfit->is_repeated |= look_of(column) == LOOK_WORD && !is_gap_like(column) && is_repeated(columns, column);
         snprintf(entry, sizeof entry, "%s (\"%s\" in line %u%s)", name, text_cut(value, sizeof value, column->text),
                  column->text_row, said_look(look, column));
@@ -117,6 +120,8 @@ static void list_remedies(char remedies[REMEDY_BYTES], const Unfit *unfit, const
     if (may_be_decimal && !columns->has_comma) add_remedy(remedies, "decimal=,", "reads numbers with a decimal comma");
     if (unfit->gap_like)
         add_remedy(remedies, settings_word(word, SETTING_GAPS, unfit->gap_like), "makes such a text a gap");
+    if (unfit->owner && columns->client == CSV_NO_COLUMN)
+        add_remedy(remedies, settings_word(word, SETTING_CLIENT, unfit->owner), "gives each its samples");
     if (unfit->texts > 0)
         add_remedy(
             remedies,

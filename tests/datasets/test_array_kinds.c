@@ -109,19 +109,20 @@ static void names_of_other_programs_are_known(void **state) {
     static const char *const known[][4] = {{"X_train", "y_train", "X_test", "y_test"},
                                            {"train_images", "train_labels", "test_images", "test_labels"},
                                            {"train_x", "train_y", "test_x", "test_y"}};
-    char path[SCRATCH_PATH_BYTES];
+    char path[SCRATCH_PATH_BYTES], name[16];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        for (ArrayPacking packing = ARRAYS_STORED; packing <= ARRAYS_DEFLATED; packing++) {
+        for (ArrayPacking packing = ARRAYS_IN_FOLDER; packing <= ARRAYS_DEFLATED; packing++) {
             Loaded loaded;
             Altered set = altered(GRAY_ARRAYS);
+            snprintf(name, sizeof name, "named-%zu", i);
             for (int role = 0; role < 4; role++)
                 set.files[role].name = known[i][role];
-            load_set(&loaded, arrays_write(path, *state, "named", set.files, packing), "");
+            load_set(&loaded, arrays_write(path, *state, name, set.files, packing), "");
             expect_gray_set(&loaded);
             free(loaded.block);
             put(&set, "val_images", "|u1", "(1, 2, 3)", GRAY_SET[0].bytes + 16, 6);
             put(&set, "val_labels", "|u1", "(1, 1)", "\2", 1);
-            load_set(&loaded, arrays_write(path, *state, "named", set.files, packing), "");
+            load_set(&loaded, arrays_write(path, *state, name, set.files, packing), "");
             assert_int_equal(loaded.data.validation_count, 1);
             assert_int_equal(loaded.data.train.count, 4);
             assert_int_equal(loaded.data.train.labels[3], 2);

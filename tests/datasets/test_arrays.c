@@ -320,9 +320,9 @@ static void a_missing_array_is_named_with_how_to_save_it(void **state) {
     assert_non_null(strstr(err.message, "no array x_train; save"));
     arrays_write(path, *state, "missing", GRAY_ARRAYS, ARRAYS_IN_FOLDER);
     char from[SCRATCH_PATH_BYTES], to[SCRATCH_PATH_BYTES];
-    assert_int_equal(rename(scratch_path(from, path, "x_train.npy"), scratch_path(to, path, "X_train.npy")), 0);
+    assert_int_equal(rename(scratch_path(from, path, "x_train.npy"), scratch_path(to, path, "x_trains.npy")), 0);
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_NOINPUT);
-    assert_non_null(strstr(err.message, "no array x_train, but there are X_train.npy; save it with"));
+    assert_non_null(strstr(err.message, "no array x_train, but there are x_trains.npy; save it with"));
     const ArrayFile images = {.name = "train_pics", .type = "|u1", .shape = "(3,)", .values = "abc", .bytes = 3};
     Altered medical = altered(GRAY_ARRAYS);
     medical.files[0] = images;

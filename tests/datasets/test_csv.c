@@ -44,7 +44,14 @@ static void a_first_line_that_is_no_list_of_names_is_told_by_what_it_is(void **s
         {"# made by me, today\na,label\n1,0\n", "train.csv:1: a comment; the first line has the names"},
         {"\"a\",label\n\"1\n", "train.csv:2: a quote that is not closed; a quote within quotes is written twice"},
         {"a,label\n\"1\"2,0\n", "train.csv:2: field 1 goes on after its closing quote"},
-        {"a,b,Label\n1,2,0\n", "no column is called label or target; there are a, b, Label; name the one"},
+        {"a,b,Kind\n1,2,0\n",
+         "no column is called label or target; there are a, b, Kind; name the one to be learned after "
+         "the place: --data \"PLACE label=COLUMN\" (classes), or target=COLUMN (numbers)"},
+        {"Class,a,b\n1,2,0\n", "--data \"PLACE label=Class\" (classes)"},
+        {"label,Label,LABEL\n0,inf,2\n", "column Label has \"inf\""}, // the exact name counts
+        {"Target,target,Label,LABEL\ninf,inf,0,2\n", "column Target has \"inf\""},
+        {"5.1,3,setosa\n4,2,other\n",
+         "names of columns are numbers, such as 5.1; if the first line has values, say so"},
         {"a,b,c,d,e,f,g,h,species\n", "there are a, b, c, d, e, f, g, h, ...; name"},
         {"a,label,target\n1,2,0\n", "one column is called label and one target; leave one of them out: without=target"},
         {"a,label\n\"1,234\",0\n", "train.csv:2: column a has \"1,234\", a number with a comma; it needs a finite "

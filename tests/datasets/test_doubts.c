@@ -216,6 +216,10 @@ static void columns_that_should_be_left_out_are_doubted(void **state) {
          "in --data"},
         {"my id,x,label", shuffled, "normalize=yes", "leave it out: without='my id' in --data"},
         {"price,x,label", far_apart, "", NULL},
+        {"User_ID,x,label", repeated, "",
+         "t.csv: column User_ID is a feature; if it names who has a sample, make it the client: client=User_ID in "
+         "--data"},
+        {"User_ID,x,label", repeated, "client=User_ID", NULL},
         {"name,x,label", named, "text=one-hot",
          "t.csv: column name has so many texts that most are of one or two samples, and each is a feature;"},
         {"number,x,label", serial, "normalize=yes",

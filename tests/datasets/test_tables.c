@@ -277,6 +277,8 @@ static void numbers_in_other_writing_are_named_and_can_be_read(void **state) {
     expect_refusal(
         folder, "a,label\n1,0\n2,1\n3,0\n-,1\n", "", STATUS_DATA,
         "\"-\", probably a gap; it needs a finite number, with a point; in --data, gaps=- makes such a text a gap");
+    expect_refusal(folder, "hospital,a,label\nNorth,1,0\nSouth,2,1\n", "", STATUS_DATA,
+                   "in --data, client=hospital gives each its samples, without=hospital leaves the column out");
     to += sprintf(to, "a,label\n");
     for (int i = 0; i < 12; i++)
         to += sprintf(to, "%d%%,%d\n", i + 10, i % 2);
@@ -293,8 +295,14 @@ static void a_table_without_names_has_numbered_columns(void **state) {
     assert_int_equal(loaded.data.shape.columns, 2);
     free(loaded.block);
     expect_refusal(folder, "1,5\n2,6\n", "", STATUS_DATA,
-                   "say so and name columns by their numbers: --data \"FILE "
-                   "header=no label=2\"");
+                   "say so and name columns by their numbers: --data \"FILE header=no label=COLUMN\"");
+    expect_refusal(folder, "1,5.5\n0,6\n1,7\n0,8\n", "", STATUS_DATA, "--data \"FILE header=no label=1\"");
+    expect_refusal(folder, "1.5,0\n0,1\n1,0\n7,1\n", "", STATUS_DATA, "--data \"FILE header=no label=2\"");
+    load_table(&loaded, folder, "0,1,LABEL\n1,5,b\n2,6,a\n3,7,b\n4,8,a\n", "test-fraction=0.5"); // numbers that count
+    assert_int_equal(loaded.data.shape.columns, 2);
+    free(loaded.block);
+    load_table(&loaded, folder, "7,1,label\n1,5,b\n2,6,a\n3,7,b\n4,8,a\n", "header=yes test-fraction=0.5");
+    free(loaded.block);
     expect_refusal(folder, ",a,label\n0,1,0\n1,2,1\n", "", STATUS_DATA, "column 1 has no name, as pandas'");
 }
 
