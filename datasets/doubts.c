@@ -72,6 +72,8 @@ static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const Data
         present += seen[class];
         if (!seen[class] && absent++ == 0) first = class;
     }
+    // Labels alone of one class are those of samples that a trainer loads: texts, masks, images without labels.
+    if (present == 1 && !dataset_has_samples(&data->items)) return;
     if (present == 1)
         add(doubts, "%s: every training sample is of class %d; there is nothing to tell apart", data->name,
             data->classes - 1);

@@ -8,6 +8,7 @@
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/trainer/desk.h"
 #include "fedavg/trainer/lines.h"
+#include "fedavg/trainer/program.h"
 
 static void place_parts(Aggregator *aggregator) {
     const RunConfig *config = aggregator->memory->config;
@@ -79,6 +80,7 @@ static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     patient.start_seconds = aggregator->start_seconds;
     trainer_line_open(&line, &config->aggregator, config->seed);
     put_whole(&line, "aggregator", 1);
+    trainer_line_put_options(&line, &config->aggregator);
     put_whole(&line, "parameters", (int64_t)config->parameters);
     put_whole(&line, "most", config->cohort);
     put_whole(&line, "keeps", config->aggregator_keeps);
@@ -93,6 +95,14 @@ static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     return STATUS_OK;
 }
 
+// A program that is started again reads its files again: changed ones would make other bits.
+static Status check_files(Aggregator *aggregator, const json_t *ready, Error *err) {
+    TrainerPlan *plan = &aggregator->plan;
+    if (plan->command[0]) return trainer_program_check(plan, ready, err);
+    *plan = aggregator->memory->config->aggregator;
+    return trainer_program_read(&plan->program, plan, ready, err);
+}
+
 static Status start(Aggregator *aggregator, Error *err) {
     const RunConfig *config = aggregator->memory->config;
     const int fds[] = {aggregator->desk_fd, aggregator->rows_fd, aggregator->memory->weights_fd};
@@ -101,7 +111,9 @@ static Status start(Aggregator *aggregator, Error *err) {
                               aggregator->output, err));
     TRY(say_hello(aggregator, &ready, err));
     aggregator->has_server = trainer_flag(ready, "server");
+    const Status status = check_files(aggregator, ready, err);
     json_decref(ready);
+    TRY(status);
     if (!aggregator->has_server || config->recipe.server.row == SERVER_ROW_average) return STATUS_OK;
     // Two server rules would both step the weights; which one the user means cannot be known.
     return fail(err, STATUS_USAGE,

@@ -24,6 +24,7 @@ typedef struct Aggregator {
     TrainerProcess process;
     int output;           // borrowed: takes what the program prints
     double start_seconds; // that a later start may take; 0: this is the first one
+    TrainerPlan plan;     // of the run, with the program as its first start told it; no command: it has not started
     bool has_server;      // the program steps the weights, too
     int desk_fd, rows_fd; // owned; rows: only for reading
     uint8_t *desk;

@@ -21,4 +21,8 @@ typedef struct TrainerCheck {
 // a run: UNAVAILABLE or DATA with its sentence.
 Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err);
 
+// The same for the run's aggregator: it combines updates that are made up, those of another round, and the first ones
+// again; then these in a fresh process. Uses the rows of the cohort, which are zeros afterwards.
+Status aggregator_check(TrainerCheck *check, const RunMemory *memory, Error *err);
+
 #endif

@@ -76,7 +76,7 @@ static void put_option(JsonObject *options, const char *name, const char *value)
 }
 
 // Beside the data, in the first line: a program may choose its net by its options before it is asked for the tensors.
-static void put_options(JsonObject *line, const TrainerPlan *plan) {
+void trainer_line_put_options(JsonObject *line, const TrainerPlan *plan) {
     char text[TRAINER_TEXT_BYTES], *rest;
     JsonObject options;
     json_begin(&options);
@@ -113,7 +113,7 @@ void trainer_line_open(JsonObject *line, const TrainerPlan *plan, uint64_t seed)
 void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed) {
     trainer_line_open(line, plan, seed);
     put_data(line, memory);
-    put_options(line, plan);
+    trainer_line_put_options(line, plan);
 }
 
 // Samples that are not in the data set's segment are in a file that is mapped as it is, with a descriptor of its own.

@@ -18,6 +18,7 @@ void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemo
 
 // The same without data and options.
 void trainer_line_open(JsonObject *line, const TrainerPlan *plan, uint64_t seed);
+void trainer_line_put_options(JsonObject *line, const TrainerPlan *plan);
 void trainer_line_put_tensors(JsonObject *line, const TensorList *list);
 
 // The descriptors that the line names: the desk's, and those of the data. Returns how many.

@@ -30,7 +30,7 @@ struct OutputSource {
     bool returned;         // a carriage return was its last sign: other text than the end of the line takes its place
     char kept[KEPT_BYTES]; // the last complete lines, without prefix
     size_t kept_bytes;
-    size_t unwritten; // bytes of lines that the file has not got; of these `kept` has the last
+    size_t unwritten; // bytes of lines that the file has not got; `kept` has the last ones
 };
 
 static Status add_source(TrainerOutput *output, const char *prefix, Error *err) {

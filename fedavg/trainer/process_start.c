@@ -1,6 +1,7 @@
 // Part of process.h: starts a trainer, as a program with a guard, or as a fork of one that runs.
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -47,43 +48,52 @@ Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *e
 
 // Libraries read these when they are loaded, so that they have to be in the environment before the program starts. Bits
 // may depend on the number of threads: it is the run's, and not that of the machine's cores.
-static const char *const thread_names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
-
-enum { THREAD_NAMES = sizeof thread_names / sizeof *thread_names };
-
 // The program's generators begin with the run's seed (import sounder), and sets of words have one order in each start.
-static void set_seeds(const TrainerPlan *plan) {
-    char seed[24];
+// The last one is where Python finds the package `sounder`.
+static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+                                    "SOUNDER_SEED",    "PYTHONHASHSEED",       "PYTHONPATH"};
+
+enum { THREAD_NAMES = 3, NAMES = sizeof names / sizeof *names };
+
+// folder (PATH_MAX): of the package in the clone in which this program was built; "": there is none.
+static void find_package(char *folder) {
+    char path[PATH_MAX] = "", file[PATH_MAX + 64];
+    *folder = '\0';
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0 || !strrchr(path, '/')) return;
+    *strrchr(path, '/') = '\0';
+    snprintf(file, sizeof file, "%s/../tools/python/sounder/__init__.py", path);
+    if (access(file, R_OK) != 0) return;
+    snprintf(file, sizeof file, "%s/../tools/python", path);
+    if (!realpath(file, folder)) *folder = '\0';
+}
+
+// before: gets the values that the user has given, for restore_environment; programs that are not trainers have them.
+// The package comes after the folders of the user, who may have another one.
+static void set_environment(char *before[NAMES], const TrainerPlan *plan) {
+    char count[16], seed[24], folder[PATH_MAX], *path;
+    snprintf(count, sizeof count, "%u", plan->threads);
     snprintf(seed, sizeof seed, "%" PRIu64, plan->seed);
+    for (size_t i = 0; i < NAMES; i++) {
+        const char *value = getenv(names[i]);
+        before[i] = value ? strdup(value) : NULL;
+        if (i < THREAD_NAMES) setenv(names[i], count, 1);
+    }
     setenv("SOUNDER_SEED", seed, 1);
     setenv("PYTHONHASHSEED", plan->hash_seed, 1);
-}
-
-static void take_seeds_back(const char *hash_seed) {
-    unsetenv("SOUNDER_SEED");
-    if (hash_seed)
-        setenv("PYTHONHASHSEED", hash_seed, 1);
-    else
-        unsetenv("PYTHONHASHSEED");
-}
-
-// before: gets the values that the user has given, for take_threads_back; programs that are not trainers have them.
-static void set_threads(char *before[THREAD_NAMES], const TrainerPlan *plan) {
-    char count[16];
-    snprintf(count, sizeof count, "%u", plan->threads);
-    for (size_t i = 0; i < THREAD_NAMES; i++) {
-        const char *value = getenv(thread_names[i]);
-        before[i] = value ? strdup(value) : NULL;
-        setenv(thread_names[i], count, 1);
+    const char *given = before[NAMES - 1];
+    find_package(folder);
+    if (*folder && asprintf(&path, "%s%s%s", given ? given : "", given && *given ? ":" : "", folder) >= 0) {
+        setenv("PYTHONPATH", path, 1);
+        free(path);
     }
 }
 
-static void take_threads_back(char *before[THREAD_NAMES]) {
-    for (size_t i = 0; i < THREAD_NAMES; i++) {
+static void restore_environment(char *before[NAMES]) {
+    for (size_t i = 0; i < NAMES; i++) {
         if (before[i])
-            setenv(thread_names[i], before[i], 1);
+            setenv(names[i], before[i], 1);
         else
-            unsetenv(thread_names[i]);
+            unsetenv(names[i]);
         free(before[i]);
     }
 }
@@ -173,22 +183,17 @@ static Status connect_process(TrainerProcess *process, int *socket, int *leash, 
 static Status start_words(TrainerProcess *process, const wordexp_t *words, const TrainerPlan *plan, const int *fds,
                           size_t fd_count, int output, Error *err) {
     int passed[TRAINER_MOST_PASSED], leash = -1;
-    char number[NUMBER_BYTES], *threads[THREAD_NAMES];
+    char number[NUMBER_BYTES], *before[NAMES];
     TRY(find_program(words->we_wordv[0], plan, err));
     memcpy(passed, fds, fd_count * sizeof *fds);
     TRY(connect_process(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     // In this process's environment for a moment: workers and the parent start one program at a time, from one thread.
     setenv("SOUNDER_TRAINER", number, 1);
-    const char *hash_seed = getenv("PYTHONHASHSEED");
-    char *own_hash_seed = hash_seed ? strdup(hash_seed) : NULL;
-    set_threads(threads, plan);
-    set_seeds(plan);
+    set_environment(before, plan);
     const Status status = spawn_guard(process, plan, passed, fd_count + 1, leash, output, words, err);
     unsetenv("SOUNDER_TRAINER");
-    take_threads_back(threads);
-    take_seeds_back(own_hash_seed);
-    free(own_hash_seed);
+    restore_environment(before);
     close(passed[fd_count]);
     close(leash);
     return status;

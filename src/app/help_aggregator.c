@@ -31,6 +31,7 @@ static const HelpEntry python[] = {
     {"turn.weights, state", "the global weights, only for reading; (K, weights) floats of --aggregator-keeps K, zeros "
                             "at first, that the functions may write. Checkpoints have the state; whatever else the "
                             "program remembers is lost by --resume and by faults"},
+    {"turn.options", "those of --aggregator-option, as numbers, true, false, or words"},
     {"turn.named(vector)", "{tensor: its part of the vector, in its shape}. Both functions may return such a dict"},
     {"turn.random, seed", "random numbers of this round; those of numpy.random, random and torch are seeded, too"},
     {"turn.progress()", "a sign of life, for work that takes longer than --hang-seconds"},
@@ -46,14 +47,17 @@ static const HelpEntry rules[] = {
     {"memory",
      "updates are stored side by side: 4 bytes per weight and client of a round, checked before the run begins"},
     {"faults", "a program that dies, hangs, raises, or returns what is not finite is started again and does the round "
-               "again, to the same bits. A second fault in the round ends the run with its sentence"},
+               "again, to the same bits. A second fault in the round ends the run with its sentence; so do other files "
+               "of the program at its second start"},
+    {"--check-trainer", "combines made-up updates, others, and the first ones again, and these in a fresh process, and "
+                        "names the first tensor that differs"},
     {"output", "stdout and stderr of the program go to RUN/trainer.log, line by line"},
     {"threads", "--trainer-threads, 1 by default: bits may depend on it, and do not depend on --workers"},
 };
 
 static const HelpEntry hello[] = {
     {"sounder, aggregator",
-     "1 and 1: the version of these lines; seed, threads, parameters (floats in all tensors): as named"},
+     "1 and 1: the version of these lines; seed, threads, parameters (floats in all tensors), options: as named"},
     {"desk", "{fd, bytes, answer, state, clients, shares, losses, samples, steps}: a file to map, and offsets in it in "
              "bytes. answer is f8 (parameters), state f4 (keeps, parameters), absent if keeps is 0; the others have "
              "one element per update: clients u4, shares and losses f8, samples and steps u8"},
@@ -63,7 +67,8 @@ static const HelpEntry hello[] = {
     {"updates", "{fd, offset, stride}: the updates, f4; stride: bytes from one to the next"},
     {"most, keeps", "of updates in a round; of vectors in the state"},
     {"tensors", "[[name, shape], ...]: one after the other in every vector"},
-    {"answer", "{\"ready\":1}, with \"server\":1 if the program steps the weights; or {\"error\":\"sentence\"}"},
+    {"answer", "{\"ready\":1}, with \"server\":1 if the program steps the weights, and \"files\":[path, ...], its own "
+               "files; or {\"error\":\"sentence\"}"},
 };
 
 static const HelpEntry asked[] = {

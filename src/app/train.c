@@ -149,6 +149,25 @@ static Status check_trainer(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+static Status check_aggregator(Run *run, Error *err) {
+    TrainerCheck check;
+    Error why;
+    progress_step_begin(&run->progress, "checking the aggregator");
+    const Status status = aggregator_check(&check, &run->memory, &why);
+    progress_step_end(&run->progress);
+    if (status != STATUS_OK) return fail(err, STATUS_UNAVAILABLE, "--check-trainer: %s", why.message);
+    if (check.repeats)
+        progress_say(&run->progress, "the aggregator repeats: after another round, in a fresh process\n");
+    else
+        log_warning("--check-trainer: %s", check.finding);
+    return STATUS_OK;
+}
+
+static Status check_programs(Run *run, Error *err) {
+    if (run->options.trainer[0]) TRY(check_trainer(run, err));
+    return run->options.aggregator[0] ? check_aggregator(run, err) : STATUS_OK;
+}
+
 static const char *arithmetic_name(const Run *run) {
     return run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
 }
@@ -235,7 +254,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     if (status == STATUS_OK) status = create_memory(run, err);
     if (status == STATUS_OK && train_has_programs(run)) note_hash_seed(run);
     if (status == STATUS_OK && run->options.aggregator[0]) hash_aggregator(run);
-    if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
+    if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_programs(run, err);
     TRY_GOTO(close, train_agree_to_begin(run, status, err));
     status = train_in_folder(run, exit_code, err);
     if (run->options.plan && status == STATUS_OK && *exit_code == 0) status = train_plan_end(run, err);

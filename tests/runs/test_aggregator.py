@@ -254,6 +254,44 @@ sounder.aggregate(combine)
         self.call("train", "--resume", "../run", "--rounds", "3", "--quiet", "--aggregator", f"{sys.executable} rule.py", folder="elsewhere")
         self.assertEqual(self.model("run"), self.model("whole"))
 
+    def test_options_reach_the_program_and_are_the_runs(self):
+        self.write("scaled.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.aggregate(lambda updates, turn: turn.options['scale'] * (turn.shares @ updates))\n")
+        for scale in ("0.5", "1"):
+            self.combine(f"run-{scale}", "scaled.py", "--aggregator-option", f"scale={scale} note=x", "--rounds", "1", keeps=0)
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--out", "plain")
+        self.assert_near("run-1", "plain", 1e-6)
+        one, half, first = (self.weights(run) for run in ("run-1", "run-0.5", "plain"))
+        self.assertTrue(any(abs(one[name] - half[name]).max() > 1e-4 for name in one))
+        self.train("--resume", "run-0.5", "--rounds", "2", "--quiet")
+        self.combine("whole", "scaled.py", "--aggregator-option", "scale=0.5 note=x", "--rounds", "2", keeps=0)
+        self.assertEqual(self.model("run-0.5"), self.model("whole"))
+        self.assertIn('"scale": write NAME=VALUE', self.combine("refused", "scaled.py", "--aggregator-option", "scale", keeps=0, code=64)[1])
+        _, err = self.call("train", "--data", "synthetic:1x8x8:40:10", "--aggregator", "x", "--aggregator-option", "a=1", "--aggregator-option", "b=2", code=64)
+        self.assertIn('given twice; give all of it at once: --aggregator-option "a=1 b=2"', err)
+
+    def test_the_check_finds_what_an_aggregator_remembers(self):
+        for name, line, finding in (("careful", "turn.random.normal(size=1)", "the aggregator repeats: after another round, in a fresh process"),
+                                    ("remembers", "seen.append(0) or len(seen)", "fc1.weight of the same updates after another round: it remembers something that --resume loses"),
+                                    ("draws", "np.random.default_rng().normal(size=1)", "fc1.weight of the same updates in a fresh process: its random numbers do not")):
+            with self.subTest(name=name):
+                self.write(f"{name}.py", "import sys; sys.path.insert(0, PACKAGE); import numpy as np, sounder\nseen = []\n"
+                           f"sounder.aggregate(lambda updates, turn: turn.shares @ updates + 1e-4 * ({line}))\n")
+                words = [word for word in JOB if word != "--quiet"]
+                out, err = self.train(*words, "--model", LAYERS, "--aggregator", f"{sys.executable} {name}.py", "--check-trainer", "--rounds", "1", "--out", name)
+                self.assertIn(finding, out + err)
+        self.combine("unchecked", "careful.py", "--rounds", "1", keeps=0)
+        self.assertEqual(self.model("careful"), self.model("unchecked"))  # the run begins as if it had not been checked
+
+    def test_other_files_end_the_run_when_the_program_starts_again(self):
+        for name in ("rule.py", "helper.py"):
+            with self.subTest(name=name):
+                self.write("helper.py", "HALF = 2\n")
+                self.write("rule.py", RULE.replace("import numpy as np, sounder", "import numpy as np, sounder\nsys.path.insert(0, os.getcwd())\nimport helper")
+                           .replace('if fault == "die": ', f'if fault == "die": open({name!r}, "a").write("# other\\n"); '))
+                _, err = self.combine(f"run-{name}", "rule.py die once", code=69)
+                self.assertIn("--aggregator, round 2: its files are not what the run began with (XXH3 ", err)
+                os.remove(self.path("spoilt"))
+
     def test_a_program_that_is_none_is_named_before_the_first_round(self):
         self.write("trainer-only.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.serve(dict, None, None)\n")
         for command, code, sentence in (("no-such-program x", 66, "--aggregator: there is no program no-such-program"),

@@ -154,6 +154,14 @@ class Trainers(TrainerCase):
         out, _ = self.train(*JOB, "--rounds", "1", "--trainer", f"{sys.executable} -u ./trainer.py", "--out", "told")
         self.assertIn("trainer.py 910 weights", out)
 
+    def test_the_package_is_found_where_the_program_was_built(self):
+        with open(self.path("plain.py"), "w") as file:
+            file.write(NUMPY.replace("sys.path.insert(0, PACKAGE)", "print(sys.path[1:3])"))
+        os.mkdir(self.path("mine"))
+        self.train(*JOB, "--trainer", f"{sys.executable} plain.py", "--rounds", "1", "--quiet", "--out", "run", env={**os.environ, "PYTHONPATH": self.path("mine")})
+        with open(self.path("run", "trainer.log")) as log:
+            self.assertIn(str([self.path("mine"), PACKAGE]), log.readline())  # the user's folders come first
+
     # PyTorch ----------------------------------------------------------------------------------------------------------
 
     @unittest.skipUnless(torch, "there is no PyTorch")

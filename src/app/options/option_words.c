@@ -152,6 +152,9 @@ Status option_once(const char **before, const Option *option, const char *value,
         char first[OPTION_SHOWN_BYTES], second[OPTION_SHOWN_BYTES];
         option_printable(first, *before);
         option_printable(second, value);
+        if (option->parts)
+            return fail(err, STATUS_USAGE, "--%s is given twice; give all of it at once: --%s \"%s %s\"", option->name,
+                        option->name, first, second);
         return fail(err, STATUS_USAGE, "--%s is given twice, as %s and as %s; leave one of the two out", option->name,
                     first, second);
     }

@@ -61,6 +61,7 @@ typedef struct Options {
     // A program that combines updates ("": the algorithm does), how many vectors it remembers, and, of a resumed run,
     // where its relative paths begin.
     char aggregator[OPTION_TEXT_BYTES];
+    char aggregator_option[OPTION_TEXT_BYTES];
     int aggregator_keeps;
     char aggregator_folder[OPTION_TEXT_BYTES];
     Recipe recipe;                         // of algorithm; set by options_resolve

@@ -26,24 +26,29 @@ static Status plan_seeds(TrainerPlan *plan, const Options *options, Error *err) 
     return STATUS_OK;
 }
 
-// Each word of --trainer-option is one option of the trainer's.
-Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
+// Each word of the option `name` is one option of the program's.
+static Status plan_options(TrainerPlan *plan, const char *name, const char *text, const Options *options, Error *err) {
     char words[OPTION_TEXT_BYTES], *rest;
+    snprintf(plan->options, sizeof plan->options, "%s", text);
+    snprintf(words, sizeof words, "%s", text);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        if (!strchr(word, '=') || word[0] == '=')
+            return options_refuse(options, name, err,
+                                  " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the "
+                                  "option once per choice",
+                                  word);
+    return STATUS_OK;
+}
+
+Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     *plan = (TrainerPlan){.option = "--trainer",
                           .threads = (uint32_t)options->trainer_threads,
                           .forks = options->trainer_start == TRAINER_FORK,
                           .hang_seconds = options->hang_seconds};
     snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
     snprintf(plan->folder, sizeof plan->folder, "%s", options->trainer_folder);
-    snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);
-    snprintf(words, sizeof words, "%s", options->trainer_option);
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        if (!strchr(word, '=') || word[0] == '=')
-            return options_refuse(options, "trainer-option", err,
-                                  " \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the "
-                                  "option once per choice",
-                                  word);
-    return plan_seeds(plan, options, err);
+    TRY(plan_seeds(plan, options, err));
+    return plan_options(plan, "trainer-option", options->trainer_option, options, err);
 }
 
 typedef struct Program {
@@ -101,7 +106,8 @@ Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err
     snprintf(config->aggregator.command, sizeof config->aggregator.command, "%s", options->aggregator);
     snprintf(config->aggregator.folder, sizeof config->aggregator.folder, "%s", options->aggregator_folder);
     config->aggregator_keeps = (uint32_t)options->aggregator_keeps;
-    return plan_seeds(&config->aggregator, options, err);
+    TRY(plan_seeds(&config->aggregator, options, err));
+    return plan_options(&config->aggregator, "aggregator-option", options->aggregator_option, options, err);
 }
 
 static Status check_state(const TrainerNet *net, const Options *options, Error *err) {

@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 from .command import Error
+from .trainer.files import own_files
 from .trainer.link import array, begin
 from .trainer.serve import _set_threads, _tell
 from .trainer.tensors import views
@@ -32,12 +33,14 @@ class Round:
     metrics             {name: an array}, of a trainer's own figures (turn.add, turn.metric); nan where a client has none
     lr                  the clients' learning rate in this round
     weights             the global weights, float32, only for reading
+    options             those of --aggregator-option
     state               (--aggregator-keeps, weights), float32: yours to write, kept from round to round and by --resume; zeros at first
     random, seed        this round's random numbers: NumPy's Generator; those of numpy.random, random and torch are seeded, too
     """
 
-    def __init__(self, told, desk, line):
+    def __init__(self, told, hello, desk, line):
         self._desk, self._line = desk, line
+        self.options = hello.get("options", {})
         self.round, self.lr, self.seed = told["round"], told["lr"], told["seed"]
         self.weights, self.state = desk.weights, desk.state
         for name in PARTS:
@@ -105,10 +108,10 @@ def aggregate(combine, server=None):
     try:
         _set_threads(hello.get("threads", 1))
         desk = AggregatorDesk(hello)
-        line.send(ready=1, pid=os.getpid(), server=int(server is not None))
+        line.send(ready=1, pid=os.getpid(), server=int(server is not None), files=own_files())
         while (told := line.receive()) is not None:
             if told["task"] == "combine":
-                turn = Round(told, desk, line)
+                turn = Round(told, hello, desk, line)
                 desk.answer[:] = _vector(combine(desk.updates[: told["count"]], turn), "combine", desk)
             else:
                 desk.answer[:] = _vector(server(desk.weights, desk.answer.copy(), turn), "server", desk)

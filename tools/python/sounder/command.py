@@ -69,21 +69,22 @@ def _command(name, value):
 
 
 def _check_once(options):
-    if all(options.get(name) is not None for name in ("trainer_option", "trainer_options")):
-        raise Error("trainer_option and trainer_options are the same option, as a text and as a dict; give one of them")
+    for name in _PROGRAMS:
+        if all(options.get(f"{name}_{word}") is not None for word in ("option", "options")):
+            raise Error(f"{name}_option and {name}_options are the same option, as a text and as a dict; give one of them")
 
 
 def _programs(options):
-    """The options with trainer and aggregator as commands, and trainer_options, a dict, as one text."""
+    """The options with trainer and aggregator as commands, and trainer_options and aggregator_options, dicts, as one text each."""
     _check_once(options)
     options = {name: _command(name, value) if name in _PROGRAMS else value for name, value in options.items()}
-    own = options.pop("trainer_options", None)
-    if own:
-        words = [f"{name}={_word(name, value)}" for name, value in own.items()]
+    for program in _PROGRAMS:
+        words = [f"{name}={_word(name, value)}" for name, value in (options.pop(f"{program}_options", None) or {}).items()]
         for word in words:
             if len(word.split()) != 1:
-                raise Error(f"trainer_options: {word!r} has a blank, which separates options; give a value without")
-        options["trainer_option"] = " ".join(words)
+                raise Error(f"{program}_options: {word!r} has a blank, which separates options; give a value without")
+        if words:
+            options[f"{program}_option"] = " ".join(words)
     return options
 
 

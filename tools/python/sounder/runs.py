@@ -17,8 +17,8 @@ from .safetensors import read_safetensors
 
 def start(out, **options):
     """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ...
-    trainer, aggregator: programs of your own, as a path FILE.py, a list of words or a command; trainer_options: what a trainer finds
-    in turn.options."""
+    trainer, aggregator: programs of your own, as a path FILE.py, a list of words or a command; trainer_options,
+    aggregator_options: what these find in turn.options."""
     if options.get("plan"):
         raise Error("plan: there would be no run in the folder; sounder.plan(**options) returns what it would take")
     return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
@@ -55,7 +55,7 @@ def sweep(out, grid, **options):
     words, single = [], {}
     for name, values in grid.items():
         # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
-        pairs = [pair for value in values for pair in (_programs({name: value}) or {"trainer_option": " "}).items()]
+        pairs = [pair for value in values for pair in (_programs({name: value}) or {name[:-1]: " "}).items()]
         values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
         if name in _LISTS:  # a semicolon ends a list
             values = [f"{value};" if "," in value else value for value in values]

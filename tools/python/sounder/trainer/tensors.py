@@ -70,7 +70,8 @@ class ArrayNet:
                 continue
             if np.shape(now) != part.shape or np.iscomplexobj(now) and name not in self.complex:
                 raise Error(f"{name} has the shape {list(np.shape(now))} and the type {np.asarray(now).dtype} after a turn, "
-                            f"and had {list(part.shape)} and {part.dtype} before it: leave it as it was made")
+                            f"and had {list(part.shape)} and {part.dtype} before it: leave it as it was made, since a run "
+                            "averages tensors of fixed shapes (trees have none)")
             part[...] = now
         self.net.update(self.on_desk)
 
