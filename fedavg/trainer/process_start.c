@@ -68,7 +68,7 @@ static void find_package(char *folder) {
 }
 
 // before: gets the values that the user has given, for restore_environment; programs that are not trainers have them.
-// The package comes after the folders of the user, who may have another one.
+// The package follows the folders of the user, who may have another one.
 static void set_environment(char *before[NAMES], const TrainerPlan *plan) {
     char count[16], seed[24], folder[PATH_MAX], *path;
     snprintf(count, sizeof count, "%u", plan->threads);

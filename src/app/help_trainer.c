@@ -100,12 +100,14 @@ static const HelpEntry rules[] = {
      "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
      "where a run has no folder, to stderr. A start or --resume adds at most 64 MiB, and then the last lines; of "
      "a progress bar the last text is kept. A run that a trainer ends shows its last exception"},
-    {"starts", "the program starts once, up to its first turn, which is a rehearsal; trainers are forks of it, and "
-               "share what it has loaded and the files that it has open. With device= the forks begin before that, "
-               "since no fork can share an open GPU. If it has threads, children or an open GPU, or with "
-               "--trainer-start each, every trainer is a start of its own (said at --log-level info)"},
+    {"starts",
+     "the program starts once, up to its first turn, which is a rehearsal; trainers are forks of it, and "
+     "share what it has loaded and the files that it has open. With device= the forks begin before that, "
+     "since no fork can share an open GPU. If it has threads, children or an open GPU, or with "
+     "--trainer-start each, every trainer is a start of its own (said at --log-level info). The first start has no "
+     "limit; a later one may take ten times as long, and at least a minute (--hang-seconds 0: no limit)"},
     {"processes", "a trainer and all that it starts (wrappers, data loaders) end with its worker, even if that is "
-                  "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not"},
+                  "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not. Ctrl-Z stops it with the run"},
 };
 
 static const HelpEntry hello[] = {

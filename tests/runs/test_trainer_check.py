@@ -55,6 +55,27 @@ class Checks(Checking):
         unseeded = noise.replace("    velocity = {}\n", "    velocity, own = {}, np.random.default_rng()\n")
         self.assertIn("in a fresh process: its random numbers do not come from the turn's seed", self.found("unseeded", unseeded))
 
+    def test_counters_and_memories_are_named(self):
+        program = """
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+net, steps, memory, twin = {"w": np.zeros((10, 64), np.float32)}, 0, [], np.zeros(3)
+def train(net, turn):
+    global steps
+    for x, y in turn.batches():
+        turn.correct({"w": np.zeros_like(net["w"])})
+        BEFORE
+        net["w"] -= np.float32(0.01 * (steps + len(memory) + twin[0]))
+        turn.add(0.1, len(y))
+def test(net, turn):
+    for x, y in turn.batches(): turn.add(0.1, len(y), hits=0)
+sounder.serve(net, train, test)
+"""
+        for name, line in (("steps", "steps += 1"), ("memory", "memory.append(float(x.mean()))"), ("twin", "twin[0] += 1")):
+            with self.subTest(name=name):
+                self.assertIn(f"the second time: it uses {name} of before the turn", self.found(name, program.replace("BEFORE", line)))
+
     def test_a_test_that_trains_is_found(self):
         moves = NUMPY.replace("    fault = spoil(turn)", "    seen = globals().get('seen', 0) + (not turn.trains)\n    fault = spoil(turn)").replace(
             "np.float32(turn.lr)", "np.float32(turn.lr + seen)")
