@@ -65,6 +65,7 @@ bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place) {
 // The sentence depends on the likely mistake: a table under another name, a file of an unknown form, or the folder of a
 // file that is a data set by itself.
 Status dataset_unknown(const char *place, Error *err) {
+    static const char *const texts[] = {".data", ".txt", ".dat", ".test", ".tab"};
     char looked_for[ERROR_MESSAGE_BYTES] = "", table[DATASET_PATH_BYTES];
     struct stat about;
     if (dataset_other_table(table, place))
@@ -79,6 +80,13 @@ Status dataset_unknown(const char *place, Error *err) {
             "%s: one array; a data set has x_train, y_train, x_test and y_test in a .npz or a folder, and y_train "
             "and y_test alone for a --trainer that has loaded the samples itself",
             place);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && is_file; i++)
+        if (dataset_has_ending(place, texts[i]))
+            return fail(
+                err, STATUS_NOINPUT,
+                "%s: a table's name ends with .csv or .tsv; if it is one whose columns are separated by , ; | or "
+                "tabs, give it such a name: mv TABLE%s TABLE.csv",
+                place, texts[i]);
     if (is_file)
         return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
     char lone[DATASET_PATH_BYTES];

@@ -153,7 +153,8 @@ static void the_first_line_tells_the_separator(void **state) {
 
 static void a_table_may_be_packed(void **state) {
     static const char text[] = "a,label\n1,0\n2,1\n3,0\n4,1\n";
-    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], other[SCRATCH_PATH_BYTES],
+        data[SCRATCH_PATH_BYTES + 128];
     uint8_t packed[256];
     Loaded loaded;
     Error err = {.message = ""};
@@ -163,6 +164,9 @@ static void a_table_may_be_packed(void **state) {
     check_ok(load(&loaded, data_of(data, folder, "t.csv.gz", "test-fraction=0.5"), 1, &err));
     assert_int_equal(loaded.data.train.count, 2);
     free(loaded.block);
+    scratch_write(scratch_path(other, folder, "t.data"), text, strlen(text));
+    assert_int_equal(load(&loaded, other, 1, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "t.data: a table's name ends with .csv or .tsv"));
     packed[bytes - 6] ^= 1; // of the checksum
     scratch_write(path, packed, bytes);
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
