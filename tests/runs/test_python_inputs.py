@@ -82,6 +82,7 @@ class Data(Case):
     def test_what_makes_no_data_set_is_one_sentence(self):
         dates = np.arange(COUNT).astype("M8[D]")
         for x, y, sentence in ((X, np.eye(3)[Y], "y_train: of shape (12, 3); give one number for each sample, of one-hot rows y.argmax(1)"),
+                               (X, X * 0.5, f"y_train: of shape {X.shape}; give one number for each sample: several targets are for a trainer"),
                                (X, Y[:5], "y_train: 5 for the 12 samples of x_train; give one for each sample"),
                                (X, [None, *NAMES[1:]], "y_train: a gap (NaN or None)"),
                                (X, dates, "y_train: values of type datetime64[D]; give classes or numbers"),
@@ -102,6 +103,22 @@ class Data(Case):
         for few in (X.astype(float), np.arange(COUNT) + 1e6, np.full(COUNT, 1e9)):  # float32 tells these apart
             with np.load(self.write(few, Y)) as arrays:
                 self.assertEqual(arrays["x_train"].dtype, np.float32)
+
+    def test_partitions_may_be_data_sets_of_pairs(self):
+        class Pairs:  # PyTorch's, whose images may be of any type that NumPy reads
+            def __init__(self, places):
+                self.places = places
+
+            def __len__(self):
+                return len(self.places)
+
+            def __getitem__(self, i):
+                return X[self.places[i]], int(Y[self.places[i]])
+
+        with np.load(sounder.from_partitions(self.path("pairs.npz"), [Pairs(range(5)), Pairs(range(5, COUNT))], test=Pairs([0, 1, 2]))) as arrays:
+            self.assertEqual((arrays["y_train"].tolist(), arrays["client_train"].tolist()), (Y.tolist(), [0] * 5 + [1] * (COUNT - 5)))
+            self.assertTrue(np.array_equal(arrays["x_train"], X.astype(np.float32)))
+        self.refuse("partitions: str: ", sounder.from_partitions, self.path("pairs.npz"), "a", test=(X, Y))
 
     def test_clients_without_a_name_are_refused(self):
         self.refuse("client: a gap (NaN or None)", self.write, X, Y, client=[float("nan"), *Y[1:]])

@@ -84,7 +84,9 @@ def _labels(values, name):
     if y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind in "biuf" and ((y == 0) | (y == 1)).all() and (y.sum(1) != 1).any():
         return y.astype(np.uint8)  # several labels per sample
     if y.ndim > 1 and y.shape[-1] != 1:
-        raise Error(f"{name}: of shape {y.shape}; give one number for each sample, of one-hot rows y.argmax(1)")
+        are_bits = y.dtype.kind in "biuf" and ((y == 0) | (y == 1)).all()
+        raise Error(f"{name}: of shape {y.shape}; give one number for each sample" + (
+            ", of one-hot rows y.argmax(1)" if are_bits else ": several targets are for a trainer (help trainer), which reads any data itself"))
     if y.dtype.kind in "mMcV":
         raise Error(f"{name}: values of type {y.dtype}; give classes or numbers")
     if y.dtype.kind == "O":
@@ -143,13 +145,28 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
     return os.path.abspath(path)
 
 
+def _is_of_pairs(part):
+    """Whether its items are pairs (x, y), as those of PyTorch's data sets are."""
+    try:
+        return len(part[0]) == 2 and isinstance(part[0], (tuple, list))
+    except (KeyError, IndexError, TypeError):
+        return False
+
+
 def _pair(part, columns):
     if isinstance(part, (tuple, list)) and len(part) == 2:
         return _array(part[0], "x"), _array(part[1], "y")
-    x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
-    if isinstance(x, (list, tuple)):
-        x = np.stack([np.asarray(one) for one in x])
-    return _array(x, "x"), _array(y, "y")
+    try:
+        if not isinstance(part, (tuple, list)) and _is_of_pairs(part):
+            x, y = zip(*(part[i] for i in range(len(part))))
+        else:
+            x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
+        if isinstance(x, (list, tuple)):
+            x = np.stack([np.asarray(one) for one in x])
+        return _array(x, "x"), _array(y, "y")
+    except (KeyError, IndexError, TypeError, ValueError) as problem:
+        raise Error(f"partitions: {type(part).__name__}: {problem}; give pairs (x, y) of arrays, data sets of such pairs with x of one shape, or data "
+                    f"sets with the columns {columns[0]} and {columns[1]}") from problem
 
 
 def _parts(partitions):
@@ -166,7 +183,7 @@ def _parts(partitions):
 
 
 def from_partitions(path, partitions, test=None, columns=("image", "label"), **more):
-    """Writes a data set whose clients are the partitions: pairs (x, y), or data sets with two columns, such as
+    """Writes a data set whose clients are the partitions: pairs (x, y), data sets of such pairs (PyTorch's), or data sets with two columns, such as
     FederatedDataset.load_partition(i) of Flower's gives; or an object that has or loads them. test: likewise one; None: the
     split "test" of a FederatedDataset. Images of shape (H,W,C) become (C,H,W)."""
     if test is None:
