@@ -49,7 +49,7 @@ typedef struct Cohort {
     CohortShares shares;   // of those that arrive
     uint32_t jobs;         // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
-    bool abandoned;                         // too few arrived in time: no client trains
+    bool abandoned; // too few arrived in time, and no client trains; or for masks or combine, and the model stays
     CohortBytes each;
     uint64_t microseconds, down_bytes, up_bytes;
     double training_joules, link_joules; // 0 where the clients' watts are not known

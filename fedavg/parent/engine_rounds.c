@@ -161,6 +161,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     bool used[MAX_WORKERS], finite, enough = true;
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
     if (!enough) {
+        rounds->cohort.abandoned = true;
         stand_still(rounds, round);
         return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);
     }

@@ -141,7 +141,7 @@ static const HelpEntry metric_fields[] = {
     {"  staleness, staleness_mean, staleness_most",
      "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
     {"  concept", "how often the test set has changed so far (with --drift)"},
-    {"  abandoned", "too few updates arrived, fewer than half in time or than masks need: the model is unchanged"},
+    {"  abandoned", "too few updates arrived, fewer than half in time, or than masks or combine need: the model is unchanged"},
     {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
     {"  training_joules, link_joules",
      "of the round, and all so far in *_total, if the file of --client-time has watts: watts times the clock's seconds "

@@ -2,9 +2,9 @@
 
 Usage: test_worth.py PATH_OF_SOUNDER [unittest arguments]
 """
-import itertools, json, math, os, random, signal, subprocess, unittest
+import glob, itertools, json, math, os, random, signal, subprocess, unittest
 
-from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, wait_until
+from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, merged, wait_until
 
 CLASSES, WIDTH, EACH = 4, 8, 60
 TASK = ["--data", "own", "--model", "softmax", "--partition", "natural-id", "--batch-size", "10", "--lr", "0.1", "--rounds", "4", "--quiet",
@@ -91,6 +91,41 @@ class Worth(RunCase):
             self.assertRegex(err, r"\d+ of \d+ runs in worth/run are not done; sounder worth run --samples 4 --out worth/run does them")
         again, _ = self.worth("run", "--samples", "4")
         self.assertEqual(again.split("\n\n")[1], whole.split("\n\n")[1])
+
+    def test_coalitions_of_scaffold_and_feddyn_are_federations_of_their_own(self):
+        """Full batches, so that no draw depends on a client's number: each coalition is trained on data without the other clients."""
+        self.write(3)
+        full = ["--batch-size", "100", "--local-epochs", "3", "--lr", "0.3"]
+        with open(self.path("own", "train.csv")) as file:
+            head, *rows = file.read().splitlines()
+        for algorithm in ("scaffold", "feddyn"):
+            self.train(*merged(*TASK, *full, "--algorithm", algorithm), "--out", algorithm)
+            value = {}
+            for size in range(4):
+                for those in itertools.combinations(range(3), size):
+                    folder = f"{algorithm}-of-{''.join(map(str, those))}"
+                    kept = [row for row in rows if int(row.rsplit(",", 1)[1]) in those]
+                    os.mkdir(self.path(folder + "-data"))
+                    with open(self.path(folder + "-data", "train.csv"), "w") as file:
+                        file.write("\n".join([head, *(kept or rows)]) + "\n")
+                    os.link(self.path("own", "test.csv"), self.path(folder + "-data", "test.csv"))
+                    self.train(*merged(*TASK, *full, "--algorithm", algorithm, "--data", folder + "-data", *([] if kept else ["--without", "0-2"])), "--out", folder)
+                    value[frozenset(those)] = -self.rounds(folder)[-1]["test_loss"]
+            self.worth(algorithm, "--samples", "6", "--figure", "loss")
+            told = self.told(algorithm, "--samples", "6", "--figure", "loss")
+            for client in range(3):
+                exact = sum(math.factorial(len(those)) * math.factorial(2 - len(those)) / 6 * (value[those | {client}] - value[those])
+                            for those in value if client not in those)
+                self.assertAlmostEqual(told[client]["shapley"], exact, places=5)
+
+    def test_coalitions_that_are_too_small_for_a_rule_are_counted(self):
+        self.write(3)
+        self.train(*merged(*TASK, "--algorithm", "krum byzantine=0", "--rounds", "2"), "--out", "run")
+        _, err = self.worth("run", "--samples", "6")
+        self.assertIn("6 of 7 coalitions learned nothing, since in each round too few of their clients arrived for --algorithm krum byzantine=0", err)
+        self.assertEqual([line["abandoned"] for line in self.rounds("run")], [False, False])
+        pair = glob.glob(self.path("worth", "run", "*2*"))[0]
+        self.assertEqual([line["abandoned"] for line in self.rounds(pair)], [True, True])
 
     def test_a_run_that_patience_ends_early_has_a_worth(self):
         self.write(2)

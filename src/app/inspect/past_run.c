@@ -54,6 +54,7 @@ static void note_round(PastRun *run, const json_t *line) {
     run->tests += json_is_number(json_object_get(line, "eval_seconds"));
     run->seconds = plus(plus(run->seconds, past_run_number(line, "seconds")), past_run_number(line, "eval_seconds"));
     run->samples = plus(run->samples, past_run_number(line, "samples"));
+    run->idle += past_run_number(line, "samples") == 0 || json_is_true(json_object_get(line, "abandoned"));
     run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));
     run->trainer_restarts = plus(run->trainer_restarts, past_run_number(line, "trainer_restarts"));
     if (run_figure_settle(&run->figure, line)) run->best = NAN;

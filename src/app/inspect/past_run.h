@@ -28,6 +28,7 @@ typedef struct PastRun {
     json_t *clients;  // owned: the last line of the clients' tests; NULL: none
     uint32_t rounds;  // rounds done
     uint32_t tests;   // rounds with a test
+    uint32_t idle;    // rounds in which no client trained, or that were abandoned
     RunFigure told;   // the figure that the last "start" line names
     RunFigure figure; // the figure that the run is about: a test without hits makes it the loss
     double best;      // of all tests, of that figure; NaN: none

@@ -10,6 +10,7 @@
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
 #include "app/train/run_trust.h"
+#include "base/log.h"
 #include "base/owned.h"
 #include "base/text.h"
 #include "fedavg/rules/world/client_list.h"
@@ -94,10 +95,23 @@ static Status plan_runs(SweepPlan *plan, const Coalitions *coalitions, const cha
     return sweep_plan_finish(plan, err);
 }
 
+// A coalition whose rounds were all lost has the value of the untrained model, and the table does not tell it. The
+// coalition of no clients does not count.
+static void warn_of_idle(const Worth *worth, size_t idle) {
+    const Coalitions *coalitions = &worth->coalitions;
+    const size_t others = coalitions->count - (coalitions->is_exact || coalitions->samples > 0);
+    if (idle > 0)
+        log_warning("%zu of %zu coalitions learned nothing, since in each round too few of their clients arrived for "
+                    "--algorithm %s: their values are that of the untrained model",
+                    idle, others, worth->run.options.algorithm);
+}
+
 // *missing: the runs that are not done.
 static Status read_values(size_t *missing, Worth *worth, const SweepPlan *plan, Error *err) {
     Coalition *all = worth->coalitions.all;
     Job *jobs;
+    size_t idle = 0;
+    const uint32_t none = worth->coalitions.before[0]; // the coalition of no clients; without permutations 0
     Status status = sweep_jobs_make(&jobs, plan, worth->options.out, 1, err);
     *missing = 0;
     all[0].value = value_of(worth, &worth->run);
@@ -108,10 +122,12 @@ static Status read_values(size_t *missing, Worth *worth, const SweepPlan *plan, 
             continue;
         }
         all[i + 1].value = value_of(worth, &run);
+        idle += run.idle == run.rounds && none != i + 1;
         past_run_free(&run);
         if (isnan(all[i + 1].value)) status = refuse_figure(worth, jobs[i].folder, err);
     }
     sweep_jobs_free(jobs, plan->count);
+    if (status == STATUS_OK && *missing == 0) warn_of_idle(worth, idle);
     return status;
 }
 

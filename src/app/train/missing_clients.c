@@ -37,7 +37,7 @@ static Status note_round(void *context, json_t *line, Error *err) {
     self->causes[DROPPED_OUT] += dropped_out;
     self->causes[LATE] += late;
     self->causes[REFUSED] += refused;
-    if (json_is_true(json_object_get(line, "abandoned"))) {
+    if (json_is_true(json_object_get(line, "abandoned")) && number_of(line, "clients_trained") == 0) {
         self->causes[WITH_THE_ROUND] += others;
     } else { // a straggler whose part counts has arrived
         const long long straggling = number_of(line, "clients_straggling"),
