@@ -122,7 +122,7 @@ Status client_model_write(const ClientModel *self, const char *path, Error *err)
     if (status == STATUS_OK) {
         const FilePart parts[] = {{header, header_bytes},
                                   {self->weights, memory->config->parameters * sizeof *self->weights}};
-        status = file_write(*path ? path : in_run, parts, 2, err);
+        status = file_write_safetensors(*path ? path : in_run, parts, 2, err);
         free(header);
     }
     model_about_free(&about);

@@ -217,12 +217,26 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
 
 // The folder ----------------------------------------------------------------------------------------------------------
 
+// Whether an export writes files of this name.
+static bool is_own(const char *name) {
+    unsigned round;
+    int end = 0;
+    if (sscanf(name, "round-%6u.npz%n", &round, &end) == 1 && end > 0 && !name[end]) return true;
+    return strcmp(name, "data.npz") == 0 || strcmp(name, "partition.npz") == 0 ||
+           strcmp(name, FEDERATION_PARTIAL_NAME) == 0;
+}
+
+// Removes the files of an export that was killed, whose settings have another name than those of a whole one.
 static Status check_empty(const char *path, Error *err) {
     DIR *folder = opendir(path);
     bool empty = true;
     if (!folder) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be opened", path);
-    for (const struct dirent *entry; (entry = readdir(folder));)
-        empty &= strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    const bool is_partial = faccessat(dirfd(folder), FEDERATION_PARTIAL_NAME, F_OK, 0) == 0;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        const bool is_folder = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        const bool is_left = is_partial && is_own(entry->d_name);
+        empty &= is_folder || (is_left && unlinkat(dirfd(folder), entry->d_name, 0) == 0);
+    }
     closedir(folder);
     return empty ? STATUS_OK
                  : fail(err, STATUS_CANTCREATE, "--federation %.500s: has files already; name a new folder", path);
@@ -307,6 +321,7 @@ static Status train_rounds(Export *self, Nodes *nodes, int *exit_code, Error *er
         *exit_code = 128 + rounds->phases.supervisor.last_signal;
         break;
     }
+    if (status == STATUS_OK && *exit_code == 0) status = federation_files_end(self->options.federation, err);
     if (*exit_code) printf("stopped by a signal: the federation in %s is incomplete\n", self->options.federation);
     if (status == STATUS_OK && *exit_code == 0 && !differs)
         printf("the model of every round is the run's, to the bit\n");

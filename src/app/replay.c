@@ -202,7 +202,7 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
     const FilePart parts[] = {{header, header_bytes},
                               {update, parameters * sizeof *update},
                               {self->losses, self->steps * sizeof *self->losses}};
-    status = file_write(self->options.out, parts, 3, err);
+    status = file_write_safetensors(self->options.out, parts, 3, err);
 done:
     free(header);
     free(update);

@@ -17,6 +17,33 @@ Status regular_file_open(FILE **file, const char *path, Error *err) {
     return fail(err, STATUS_NOINPUT, "%.500s is no regular file; save what it gives in one, and name that", path);
 }
 
+static bool has_mark(int fd, const char *mark, off_t at) {
+    char found[32];
+    const size_t bytes = strlen(mark);
+    return bytes <= sizeof found && pread(fd, found, bytes, at) == (ssize_t)bytes && memcmp(found, mark, bytes) == 0;
+}
+
+Status output_file_open(FILE **file, const char *path, const char *mark, off_t at, Error *err) {
+    struct stat about;
+    const bool is_there = stat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0;
+    const int old = is_there && mark ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const bool is_other = old >= 0 && !has_mark(old, mark, at);
+    if (old >= 0) close(old);
+    if (is_other)
+        return fail(err, STATUS_CANTCREATE,
+                    "%.500s is a file of another kind, which would be lost; name a new file, or remove that one", path);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == ENXIO)
+        return fail(err, STATUS_CANTCREATE, "%.500s is a pipe that no program reads; name a file, or start the reader",
+                    path);
+    if (fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // the reader of a pipe may be slow
+    *file = fdopen(fd, "w");
+    if (*file) return STATUS_OK;
+    close(fd);
+    return fail_errno(err, STATUS_OS, "%.500s cannot be written", path);
+}
+
 bool file_number(uint64_t *number, const char *path, const char *key, int base) {
     char line[256];
     bool found = false;

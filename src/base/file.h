@@ -14,6 +14,12 @@
 // end, and its contents can be read only once.
 Status regular_file_open(FILE **file, const char *path, Error *err);
 
+// Opens a file that a user names, for writing from its beginning. The caller closes *file with file_close. An earlier
+// file is replaced only if it is empty or has the text `mark` at this byte, as files of this kind have (NULL: always).
+// Fails with CANTCREATE and a remedy if it has not, if the path is a named pipe without a reader, or if it cannot be
+// made.
+Status output_file_open(FILE **file, const char *path, const char *mark, off_t at, Error *err);
+
 // Reads the number in the first line of a file that is `key`, a blank and the number ("MemAvailable:   123 kB"), as the
 // kernel tells about itself. Returns false if there is no such line.
 bool file_number(uint64_t *number, const char *path, const char *key, int base);

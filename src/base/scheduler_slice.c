@@ -11,5 +11,5 @@ void scheduler_slice_request(void) {
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
     if (attributes.sched_policy != SCHED_NORMAL && attributes.sched_policy != SCHED_BATCH) return;
     attributes.sched_runtime = SCHEDULER_SLICE_MILLISECONDS * 1000000ull; // nanoseconds
-    syscall(SYS_sched_setattr, 0, &attributes, 0);                  // refused: no change
+    syscall(SYS_sched_setattr, 0, &attributes, 0);                        // refused: no change
 }

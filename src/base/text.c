@@ -154,3 +154,9 @@ char *shell_path(char word[SHELL_WORD_BYTES], const char *path) {
     quote(word + begun, SHELL_WORD_BYTES - begun, path);
     return word;
 }
+
+bool text_is_formula(const char *text) {
+    char *end;
+    strtod(text, &end);
+    return *text && strchr("=+-@", *text) && *end;
+}

@@ -42,6 +42,9 @@ const char *text_whole(long *number, const char *text);
 // of the port in `address`, or to NULL without one. Returns false if the host is missing or does not fit.
 bool text_split_address(char *host, size_t bytes, const char **port, const char *address);
 
+// Whether a spreadsheet would evaluate a cell with this text: it begins like a formula, and is no number.
+bool text_is_formula(const char *text);
+
 // Room for any path of 4095 bytes as a word of a shell: at most \ooo for each byte.
 enum { SHELL_WORD_BYTES = 4 * 4096 + 8 };
 

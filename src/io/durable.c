@@ -46,12 +46,22 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
     return fail_errno(err, STATUS_IO, "%s/%s is written, but its folder cannot be synced", folder->path, name);
 }
 
-Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err) {
-    FILE *file = fopen(path, "we");
-    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
+static Status write_parts(const char *path, const char *mark, off_t at, const FilePart *parts, size_t part_count,
+                          Error *err) {
+    FILE *file;
+    TRY(output_file_open(&file, path, mark, at, err));
     for (size_t i = 0; i < part_count; i++)
         fwrite(parts[i].bytes, 1, parts[i].count, file);
     return file_close(file, path, err);
+}
+
+Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err) {
+    return write_parts(path, NULL, 0, parts, part_count, err);
+}
+
+// After the length of its header the JSON begins.
+Status file_write_safetensors(const char *path, const FilePart *parts, size_t part_count, Error *err) {
+    return write_parts(path, "{\"", sizeof(uint64_t), parts, part_count, err);
 }
 
 Status file_append(int fd, const char *path, const char *what, const void *bytes, size_t count, Error *err) {

@@ -29,9 +29,11 @@ typedef struct FilePart {
 // the new file already in place.
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
-// Writes the parts one after another to a file that the user names, in place of an earlier one. Fails with CANTCREATE,
-// the path and the reason, and as file_close does.
+// Writes the parts one after another to a file that the user names. Fails as output_file_open and file_close do.
 Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err);
+
+// Does this for a safetensors file: an earlier file is replaced only if it is one.
+Status file_write_safetensors(const char *path, const FilePart *parts, size_t part_count, Error *err);
 
 // Appends the bytes to the file; removes them again if only a part can be written. what: their name in the sentence, "a
 // line". Fails with IO, the path and the reason.

@@ -74,6 +74,10 @@ class ClientModels(RunCase):
         self.train(*TASK, "--algorithm", "fedper", "--out", "fedper")
         self.train("--resume", "fedper", "--rounds", "5")  # a run can go on after it was looked into
         self.call("export", "fedper", "--client", "2")
+        with open(self.path("notes.txt"), "w") as file:
+            file.write("an afternoon's work")
+        _, err = self.call("export", "fedper", "--client", "2", "--out", "notes.txt", code=73)
+        self.assertIn("notes.txt is a file of another kind, which would be lost; name a new file, or remove that one", err)
         _, own = self.tensors("fedper", "client-2.safetensors")
         _, shared = self.tensors("fedper", "model.safetensors")
         self.assertEqual({name for name in own if own[name] != shared[name]}, {name for name in own if name.startswith("fc2")})

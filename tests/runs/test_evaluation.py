@@ -165,6 +165,21 @@ class Evaluation(RunCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
+    def test_files_of_answers_replace_none_of_another_kind_wait_for_no_reader_and_are_no_formulas(self):
+        with open(self.path("data.csv"), "w") as file:
+            file.write("x,label\n" + "".join(f"{k},\"{('=cmd|calc!A1', '-1', '+a,b')[k % 3]}\"\n" for k in range(60)))
+        self.train("--data", "data.csv", "--model", "linear classes", "--clients", "2", "--rounds", "1", "--workers", "1", "--device", "cpu", "--out", "run")
+        for option in ("--predictions", "--confusion-file"):
+            self.evaluate("run", option, "answers.csv")
+            self.evaluate("run", option, "answers.csv")
+            with open(self.path("answers.csv")) as file:
+                cells = {cell for row in csv.reader(file) for cell in row}
+            self.assertLessEqual({"'=cmd|calc!A1", "-1", "'+a,b"}, cells)
+            os.remove(self.path("answers.csv"))
+            self.assertIn("data.csv is a file of another kind, which would be lost", self.evaluate("run", option, "data.csv", code=73))
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("pipe is a pipe that no program reads", self.evaluate("run", "--predictions", "pipe", code=73))
+
     def test_the_confusion_of_classes_is_that_of_the_predictions_and_sums_to_the_hits(self):
         last = self.run_small("run", "--rounds", "3")[-1]
         device = ["--device", "cuda" if ON_CARD else "cpu"]

@@ -142,6 +142,12 @@ class Federation(RunCase):
         self.assertEqual((told["freeze"], told["optimizer_state"]), ("fc1.bias", "fresh"))
         self.assertIn("--rounds 4: the run in run has done 3", self.export("run", "--federation", "more", "--rounds", 4, code=64))
         self.assertIn("has files already; name a new folder", self.export("run", "--federation", "federation", code=73))
+        os.rename(self.path("federation/federation.json"), self.path("federation/federation.partial.json"))  # as a kill leaves it
+        os.remove(self.path("federation/round-000002.npz"))
+        self.assertIn("to the bit", self.export("run", "--federation", "federation", "--rounds", 2))
+        self.assertEqual(len(os.listdir(self.path("federation"))), 6)
+        with open(self.path("federation/federation.json")) as file:
+            self.assertEqual(json.load(file), told)
 
     def test_runs_without_a_federation_are_refused(self):
         tiny = ["--data", "synthetic:1x8x8:80:20", "--rounds", "1", "--quiet", "--device", "cpu", "--clients", "2", "--workers", "2"]

@@ -205,15 +205,8 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
 
 // Other formats -------------------------------------------------------------------------------------------------------
 
-// A spreadsheet evaluates a text with such a beginning, unless it is a number.
-static bool is_formula(const char *text) {
-    char *end;
-    strtod(text, &end);
-    return *text && strchr("=+-@", *text) && *end;
-}
-
 static void print_quoted(FILE *file, const char *text) {
-    const char *mark = is_formula(text) ? "'" : "";
+    const char *mark = text_is_formula(text) ? "'" : "";
     if (!strpbrk(text, ",\"")) {
         fprintf(file, "%s%s", mark, text);
         return;

@@ -196,5 +196,5 @@ static void write_matrix(FILE *file, const Predictions *predictions) {
 }
 
 Status predictions_write_confusion(const Predictions *predictions, const char *path, Error *err) {
-    return predictions_write_file(predictions, path, write_matrix, err);
+    return predictions_write_file(predictions, path, "class", write_matrix, err);
 }

@@ -162,7 +162,7 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
     put_text(&json, "optimizer_state", option_find("client-optimizer-state")->choices[training->optimizer_state]);
     put_whole(&json, "seed", (int64_t)options->seed);
     TRY(json_text(&text, &bytes, &json, JSON_INDENT(1), "federation.json", err));
-    snprintf(path, sizeof path, "%.3900s/federation.json", folder);
+    snprintf(path, sizeof path, "%.3900s/" FEDERATION_PARTIAL_NAME, folder);
     const FilePart parts[] = {{text, bytes}, {"\n", 1}};
     const Status status = file_write(path, parts, 2, err);
     free(text);
@@ -209,6 +209,14 @@ static Status write_partition(const RunMemory *memory, const char *folder, Error
     }
     free(first);
     return status;
+}
+
+Status federation_files_end(const char *folder, Error *err) {
+    char partial[RUN_PATH_BYTES], whole[RUN_PATH_BYTES];
+    snprintf(partial, sizeof partial, "%.3900s/" FEDERATION_PARTIAL_NAME, folder);
+    snprintf(whole, sizeof whole, "%.3900s/federation.json", folder);
+    if (rename(partial, whole) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_IO, "%.500s cannot be written", whole);
 }
 
 Status federation_files_begin(const Options *options, const RunMemory *memory, const char *net, uint32_t rounds,

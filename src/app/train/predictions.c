@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err) {
     if (confusion && dataset_has_rows(&data->items))
@@ -94,11 +95,12 @@ static void write_labels(FILE *file, const Predictions *predictions) {
 }
 
 void predictions_write_field(FILE *file, const char *text) {
+    const char *guard = text_is_formula(text) ? "'" : "";
     if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, file);
+        fprintf(file, "%s%s", guard, text);
         return;
     }
-    putc('"', file);
+    fprintf(file, "\"%s", guard);
     for (; *text; text++)
         fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
     putc('"', file);
@@ -118,17 +120,17 @@ static void write_rows(FILE *file, const Predictions *predictions) {
     }
 }
 
-Status predictions_write_file(const Predictions *predictions, const char *path,
+Status predictions_write_file(const Predictions *predictions, const char *path, const char *mark,
                               void (*write)(FILE *file, const Predictions *predictions), Error *err) {
-    FILE *file = fopen(path, "we");
-    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be made", path);
+    FILE *file;
+    TRY(output_file_open(&file, path, mark, 0, err));
     write(file, predictions);
     return file_close(file, path, err);
 }
 
 Status predictions_write(const Predictions *predictions, const char *path, Error *err) {
     const DatasetItems *items = &predictions->data->items;
-    return predictions_write_file(predictions, path,
+    return predictions_write_file(predictions, path, "sample",
                                   dataset_has_rows(items)      ? write_labels
                                   : dataset_has_numbers(items) ? write_targets
                                                                : write_rows,

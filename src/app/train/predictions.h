@@ -40,11 +40,13 @@ void put_class_counts(JsonObject *object, const uint32_t *counts, uint32_t clien
 // Puts "class_names", if the classes of the data have names.
 void put_class_names(JsonObject *object, const Dataset *data);
 
-// Writes a field of CSV, in quotes where its letters ask for them (RFC 4180).
+// Writes a field of CSV, in quotes where its letters ask for them (RFC 4180), and after an apostrophe where a
+// spreadsheet would evaluate it.
 void predictions_write_field(FILE *file, const char *text);
 
-// Writes a file; one that cannot be written completely is removed.
-Status predictions_write_file(const Predictions *predictions, const char *path,
+// Writes a file; one that cannot be written completely is removed. mark: the first letters of such files, without
+// which an earlier one is not replaced.
+Status predictions_write_file(const Predictions *predictions, const char *path, const char *mark,
                               void (*write)(FILE *file, const Predictions *predictions), Error *err);
 
 // Writes sample,label,prediction,probability, or sample,target,prediction.
