@@ -22,7 +22,7 @@ static Status plan(size_t players, size_t samples, Error *err) {
 
 static void the_samples_that_a_refusal_names_fit(void **state) {
     (void)state;
-    static const size_t players[] = {300, 700};
+    static const size_t players[] = {700};
     for (size_t i = 0; i < sizeof players / sizeof *players; i++) {
         Error err = {.message = ""};
         size_t most = 0;
