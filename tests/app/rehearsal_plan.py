@@ -13,7 +13,11 @@ PLAN = {
     "bench": [["--steps", "2", "--runs", "2", "--rows", "50", "--copy-mib", "1", "--batches", "4", *options] for options in
               (["--nets", "softmax,lenet", "--shape", "1x16x16", "--models", "1,2"], ["--nets", "2nn", "--models", "2"],
                ["--nets", "softmax", "--models", "2", "--costs"])],
-    "peers": [("eager", "softmax:10:1"), ("graph", "softmax:10:1"), ("vmap", "softmax:10:4 lenet:10:2"), ("jax", "softmax:10:4 lenet:10:2")],
+    "peers": [("eager", "fp32", "softmax:10:1"), ("graph", "fp32", "softmax:10:1"), ("vmap", "fp32", "softmax:10:4 lenet:10:2"), ("jax", "fp32", "softmax:10:4 lenet:10:2")],
+    "names": {"transformer": "linear 4 each; attention 2; mean; linear classes"},
+    "nets_bench": [["--steps", "1", "--runs", "1", "--rows", "20", "--copy-mib", "1", "--batches", "4", "--nets", "transformer", "--shape", "1x8x4", "--models", "1"]],
+    "nets_peers": [("graph", "bf16", "2nn:10:1"), ("processes", "default", "softmax:10:2")],
+    "unequal": [("softmax", 1, 4, "dirichlet alpha=0.1")],
     "peer_options": ["--samples", "400", "--device", "cpu"],
     "profile": ["softmax:2:4"],
     "speed_clients": "8",

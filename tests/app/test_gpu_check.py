@@ -71,6 +71,15 @@ class Stages(Rehearsal):
         for name in ("sounder is there", "sounder doctor", "--device auto takes the GPU", "without a wish one worker trains", "the plan for a worker's context suffices"):
             self.assertIn(name, self.passed())
 
+    def test_nets_have_their_names_and_rounds_of_unequal_clients_theirs(self):
+        result = self.check("--third", "--patience", "3")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertEqual([cell["net"] for cell in self.rows("cell")], ["transformer"])
+        self.assertEqual([row["partition"] for row in self.rows("rounds")], ["dirichlet alpha=0.1"])
+        if subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
+            self.assertEqual([(peer["peer"], peer["models"]) for peer in self.rows("peer")],
+                             [("PyTorch, graph, bf16", 1), ("PyTorch, processes, default", 2)])
+
     def test_kills_mps_and_rounds_find_what_they_should(self):
         result = self.check("--stages", "kills,mps,rounds", "--patience", "3")
         self.assertEqual(result.returncode, 0, result.stdout)
@@ -181,9 +190,9 @@ class Stages(Rehearsal):
         self.assertEqual(result.returncode, 77)
         self.assertRegex(result.stdout, r"^gpu-check: no GPU here: .*\n$")
 
-    def test_the_two_commands_leave_time_of_their_ten_minutes(self):
+    def test_the_commands_leave_time_of_their_ten_minutes(self):
         plan = runpy.run_path(os.path.join(TOOLS, "gpu", "plan.py"))
-        for stages in (plan["FIRST"], plan["SECOND"]):
+        for stages in (plan["FIRST"], plan["SECOND"], plan["THIRD"]):
             self.assertLessEqual(sum(stages.values()), 7 * 60)
 
 
@@ -192,19 +201,20 @@ class Neighbours(Rehearsal):
         def cell(models, rate, **more):
             return {"kind": "cell", "net": "2nn", "batch": 10, "models": models, "tf32": False, "momentum": 0.5, "kernels": 15, "microseconds_a_step": 100.0,
                     "samples_per_second": rate, "of_copy_bandwidth": 0.5, "of_peak": 0.25, **more}
-        def peer(name, rate):
-            return {"kind": "peer", "net": "2nn", "batch": 10, "models": 100, "peer": name, "samples_per_second": rate}
+        def peer(name, rate, precision="fp32"):
+            return {"kind": "peer", "net": "2nn", "batch": 10, "models": 100, "peer": name, "precision": precision, "samples_per_second": rate}
         first = {"schema": 2, "date": "2026-11-22", "machine": {"kernel": "6.1", "cores": 16, "nvidia_smi": "A card, 580", "cuda": "13.0"},
                  "checks": [{"name": "kept", "passed": True}, {"name": "bits", "passed": False}],
                  "rows": [cell(1, 5e3), cell(100, 1e6), cell(100, 9e6, tf32=True), cell(100, 8e6, momentum=0)]}
-        second = {"schema": 2, "date": "2026-11-22", "checks": [], "rows": [peer("PyTorch, vmap", 4e5), peer("JAX, vmap and scan", 5e5), peer("PyTorch, eager", 1e5)]}
+        second = {"schema": 2, "date": "2026-11-22", "checks": [], "rows": [peer("PyTorch, vmap", 4e5), peer("JAX, vmap and scan", 5e5), peer("PyTorch, eager", 1e5),
+                                                                             peer("PyTorch, graph, bf16", 4e6, "bf16")]}
         for name, report in (("first", first), ("second", second)):
             with open(self.path(name), "w") as file:
                 json.dump(report, file)
         def tables(*options):
             return subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("first"), self.path("second"), *options], check=True, text=True,
                                   stdout=subprocess.PIPE).stdout
-        row = "| 2nn | 10 | 100 | 1,000,000 | 50.0% | 25.0% | JAX, vmap and scan | 500,000 | 2.00x |\n"
+        row = "| 2nn | 10 | 100 | 1,000,000 | 50.0% | 25.0% | JAX, vmap and scan | 500,000 | 2.00x | PyTorch, graph, bf16 | 4,000,000 | 0.25x |\n"
         self.assertTrue(tables("--readme").startswith("| net | batch | models |"))
         self.assertEqual(tables("--readme").count("\n| 2nn"), 1)
         self.assertIn(row, tables("--readme"))

@@ -78,26 +78,40 @@ def sanitize(session):
 
 
 def bench(session):
-    """bench_card's grid. A net may be too large for a small GPU."""
-    for options in session.plan["bench"]:
-        out = session.attempt("bench", FAILED, session.program("bench_card"), "--json", *options)
-        new = ("cost",) if "--costs" in options else ("card", "cell") if options is session.plan["bench"][0] else ("cell",)
+    """bench_card's grid."""
+    bench_of(session, session.plan["bench"])
+
+
+def bench_of(session, grid):
+    """A net may be too large for a small GPU. A report has the name of a net, where the plan gives it one."""
+    names = session.plan["names"]
+    for number, options in enumerate(grid):
+        named = [names.get(word, word) for word in options]
+        out = session.attempt("bench", FAILED, session.program("bench_card"), "--json", *named)
+        new = ("cost",) if "--costs" in options else ("card", "cell") if number == 0 else ("cell",)
         for entry in map(json.loads, out.splitlines()):
             if entry["type"] in new:
-                session.row(entry["type"], **entry)
+                net = next((name for name, layers in names.items() if layers == entry.get("net")), entry.get("net"))
+                session.row(entry["type"], **{**entry, **({"net": net} if net else {})})
 
 
 def peers(session):
-    """Others on the same GPU, one process each."""
-    for job, nets in session.plan["peers"]:
+    """Others on the same GPU."""
+    peers_of(session, session.plan["peers"])
+
+
+def peers_of(session, jobs):
+    for job, precision, nets in jobs:
         module, script = ("jax", "card_jax.py") if job == "jax" else ("torch", "card.py")
+        name = f"peer {job}" if precision == "fp32" else f"peer {job}, {precision}"
         if importlib.util.find_spec(module) is None:
-            session.check(f"peer {job}", SKIPPED, f"python3 has no {module}")
+            session.check(name, SKIPPED, f"python3 has no {module}")
             continue
-        command = [sys.executable, os.path.join(ROOT, "tools", "bench", "peers", script), "--job", job, "--nets", *nets.split(), *session.plan["peer_options"]]
-        for line in session.attempt(f"peer {job}", FAILED, *command, environment=ENVIRONMENT).splitlines():
+        command = [sys.executable, os.path.join(ROOT, "tools", "bench", "peers", script), *(["--job", job, "--precision", precision] if job != "jax" else []),
+                   "--nets", *nets.split(), *session.plan["peer_options"]]
+        for line in session.attempt(name, FAILED, *command, environment=ENVIRONMENT).splitlines():
             if line.startswith("{"):
-                session.row("peer", job=job, **json.loads(line))
+                session.row("peer", **{"job": job, "precision": precision, **json.loads(line)})
 
 
 METRICS = {"gpu__time_duration.sum": ("us", 1e-3), "dram__bytes.sum": ("MB", 1e-6),

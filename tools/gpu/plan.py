@@ -2,8 +2,14 @@
 
 FIRST = {"build": 60, "probe": 10, "tests": 60, "sanitize": 80, "bench": 40, "peers": 150, "profile": 20}
 SECOND = {"kills": 120, "mps": 60, "rounds": 190, "default": 10}
+THIRD = {"nets": 360, "unequal": 30}  # has run on none yet
 
 ONE_CLIENT, CLIENTS = "lenet:64:1 2nn:10:1 cnn:10:1", "2nn:10:100 lenet:64:32 cnn:10:10"
+# A transformer of four layers of width 128 over 64 places; peers/card.py has the same in PyTorch.
+LAYER = "attention 4; add {0}0; layernorm each as {0}1; linear 256 each; relu; linear 128 each; add {0}1; layernorm each"
+TRANSFORMER = "linear 128 each; positions as a0; " + " as {}0; ".join(map(LAYER.format, "abcd")).format(*"bcd") + "; mean; linear classes"
+SHAPES = {"resnet20": "3x32x32", "resnet18": "3x32x32", "char-lstm": "1x1x80", "transformer": "1x64x16"}
+
 PLAN = {
     "data": "synthetic",
     "model": ["--model", "lenet"],
@@ -23,10 +29,20 @@ PLAN = {
               ["--nets", "2nn,cnn", "--batches", "10", "--models", "100", "--tf32", "on"],
               *(["--nets", net, "--batches", batch, "--models", models, "--costs"] for net, batch, models in
                 (("lenet", "64", "32"), ("2nn", "10", "100"), ("cnn", "10", "10")))],
-    "peers": [("eager", ONE_CLIENT), ("graph", ONE_CLIENT), ("vmap", CLIENTS), ("jax", CLIENTS)],
+    "peers": [("eager", "fp32", ONE_CLIENT), ("graph", "fp32", ONE_CLIENT), ("vmap", "fp32", CLIENTS), ("jax", "fp32", CLIENTS)],
+    "names": {"transformer": TRANSFORMER},  # of nets that the program knows by their layers alone
+    "nets_bench": [["--nets", net, "--shape", SHAPES[net], "--batches", batches, "--models", models, *options] for net, batches, models, options in
+                   (("resnet20", "10", "1,50", []), ("resnet18", "10,64", "1,10", []), ("char-lstm", "10", "1,10", []), ("transformer", "10", "1,10", []),
+                    ("resnet20", "10", "50", ["--costs"]), ("char-lstm", "10", "10", ["--costs"]))],
+    "nets_peers": [("graph", "fp32", "resnet20:10:1 resnet18:10:1 resnet18:64:1 char-lstm:10:1 transformer:10:1"),
+                   ("graph", "default", "resnet20:10:1 resnet18:10:1 resnet18:64:1 cnn:10:1"),
+                   ("graph", "bf16", "resnet20:10:1 resnet18:10:1 resnet18:64:1 char-lstm:10:1 transformer:10:1"),
+                   ("compile", "default", "resnet20:10:1 resnet18:64:1 transformer:10:1"), ("compile", "bf16", "resnet20:10:1 resnet18:64:1"),
+                   ("processes", "default", "resnet20:10:4 resnet20:10:8 2nn:10:8")],
     "peer_options": ["--samples", "60000", "--device", "cuda"],
     "profile": ["lenet:32:64", "2nn:100:10", "cnn:10:10"],
     "speed_clients": "512",
     "speed": [(model, workers, launch) for model in ("lenet", "2nn", "cnn") for workers, launch in ((1, 128), (1, 32), (2, 64), (4, 32), (16, 8))],
+    "unequal": [("2nn", 1, 100, "iid"), ("2nn", 1, 100, "dirichlet alpha=0.1"), ("cnn", 1, 10, "iid"), ("cnn", 1, 10, "dirichlet alpha=0.1")],
     "steady": 64,  # MiB by which the GPU's free memory may differ after a kill: the driver's own move
 }

@@ -68,7 +68,7 @@ def speed(session, model, workers, launch, mps):
     except RuntimeError as error:
         return session.check(f"whole rounds of {model}, {workers} workers, {launch} models, --mps {mps}", FAILED, str(error))
     best = max(entry["samples_per_second"] for entry in metrics if entry["type"] == "round")
-    session.row("rounds", model=model, workers=workers, models_per_launch=launch, mps=mps == "start", samples_per_second=best)
+    session.row("rounds", model=model, workers=workers, models_per_launch=launch, mps=mps == "start", partition="preset", samples_per_second=best)
 
 
 def mps(session):

@@ -9,10 +9,11 @@ TABLES = {  # kind: title, columns
     "cell": ("Steps of training", {**STEP, "TF32": "{tf32}", "momentum": "{momentum:g}", "kernels": "{kernels}",
                                    "us/step": "{microseconds_a_step:,.1f}", **SPEED, **SHARES}),
     "peer": ("Peers", {**STEP, "peer": "{peer}", **SPEED}),
-    "beside": ("Beside the fastest peer", {**STEP, **SPEED, **SHARES, "peer": "{peer}", "its samples/s": "{theirs:,.0f}", "ratio": "{ratio:.2f}x"}),
+    "beside": ("Beside the fastest peer", {**STEP, **SPEED, **SHARES, "peer, fp32": "{peer}", "its samples/s": "{theirs:,.0f}", "ratio": "{ratio:.2f}x",
+                                            "peer, any precision": "{any_peer}", "samples/s of that": "{any_theirs:,.0f}", "ratio to that": "{any_ratio:.2f}x"}),
     "cost": ("Parts of a step", {**STEP, "part": "{part}", "us": "{microseconds:,.1f}", "bytes": "{bytes:,}", **SHARES}),
     "kernel": ("Kernels of a step", {**STEP, "kernel": "{name:.40}", "us": "{us:,.1f}", "MB": "{MB:,.1f}", "FMA": "{FMA %:.0f}%", "warps": "{warps %:.0f}%"}),
-    "rounds": ("Whole rounds", {"net": "{model}", "workers": "{workers}", "models": "{models_per_launch}", "MPS": "{mps}", **SPEED}),
+    "rounds": ("Whole rounds", {"net": "{model}", "workers": "{workers}", "models": "{models_per_launch}", "partition": "{partition}", "MPS": "{mps}", **SPEED}),
     "context": ("Memory of the GPU that a worker takes, MiB", {"all": "{worker_mib}", "context": "{context_mib}", "planned": "{planned_mib}"}),
 }
 

@@ -4,6 +4,7 @@
 //
 //   bench_card                                    a table: lenet, 2nn, cnn; batches of 10 and 64; 1, 8, 32, 128 models
 //   bench_card --nets lenet --batches 64 --models 1,32 --tf32 on --momentum 0 --costs
+//   bench_card --nets "lstm 64 last; linear classes" --shape 1x80x8      layers as `sounder train --model` takes them
 //   bench_card --batches 1000 --models 1 --tests  evaluations instead, with our own products and by cuBLAS
 //   bench_card --one-step lenet:32:64 2nn:100:10  a step of each, nothing else: for ncu and compute-sanitizer
 //   bench_card --json                             a JSON object a line instead
@@ -140,8 +141,9 @@ static Status run_table(const Wishes *wishes, const Device *device, Error *err) 
                "%14s %9s %8s\n",
                device->name, device->multiprocessors, copy * 1e-9, peak * 1e-12, "net", "batch", "models", "tf32",
                "momentum", "kernels", "MB/step", "GFLOP", "us/step", "samples/s", "of copy", "of peak");
-    char nets[256];
-    snprintf(nets, sizeof nets, "%s", wishes->nets);
+    char nets[SPEC_TEXT_BYTES];
+    if ((size_t)snprintf(nets, sizeof nets, "%s", wishes->nets) >= sizeof nets)
+        return fail(err, STATUS_USAGE, "--nets: give at most %d characters", SPEC_TEXT_BYTES - 1);
     for (char *rest = nets, *net; (net = strsep(&rest, ","));)
         TRY(run_net(wishes, net, copy, peak, err));
     return STATUS_OK;

@@ -12,17 +12,17 @@ torch.set_flush_denormal(True)  # as Sounder and XLA do; by default PyTorch trai
 MEAN, STDDEV = 0.1307, 0.3081  # of pixel / 255, as the published MNIST scripts have it
 
 
-def a_net(text):
+def a_net(text, names):
     """NET:BATCH:MODELS"""
     net, batch, models = text.split(":")
-    if net not in NETS:
-        raise argparse.ArgumentTypeError(f"{net}: there are {', '.join(sorted(NETS))}")
+    if net not in names:
+        raise argparse.ArgumentTypeError(f"{net}: there are {', '.join(sorted(names))}")
     return net, int(batch), int(models)
 
 
-def arguments(description, extra=(), nets=False, **defaults):
+def arguments(description, extra=(), nets=None, **defaults):
     """The options of all peers; `defaults` replaces those that a job sees differently; `extra`: names with their choices, of
-    which the first is the default."""
+    which the first is the default; `nets`: the names that --nets takes, where a job has that option."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files, or synthetic")
     parser.add_argument("--model", default="lenet", choices=sorted(NETS))
@@ -43,7 +43,7 @@ def arguments(description, extra=(), nets=False, **defaults):
     for name, choices in extra:
         parser.add_argument(name, choices=choices, default=choices[0])
     if nets:
-        parser.add_argument("--nets", type=a_net, nargs="+", metavar="NET:BATCH:MODELS", default=[("lenet", 64, 1)])
+        parser.add_argument("--nets", type=lambda text: a_net(text, nets), nargs="+", metavar="NET:BATCH:MODELS", default=[("lenet", 64, 1)])
     parser.set_defaults(**defaults)
     return parser.parse_args()
 
@@ -110,13 +110,13 @@ def wide(features):
 
 
 class Residual(nn.Module):
-    def __init__(self, ins, outs, stride):
+    def __init__(self, ins, outs, stride, groups=8):
         super().__init__()
-        layers = [nn.Conv2d(ins, outs, 3, stride, 1), nn.GroupNorm(8, outs), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Conv2d(outs, outs, 3, 1, 1), nn.GroupNorm(8, outs))
+        layers = [nn.Conv2d(ins, outs, 3, stride, 1), nn.GroupNorm(groups, outs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(outs, outs, 3, 1, 1), nn.GroupNorm(groups, outs))
         self.shortcut = nn.Sequential()
         if stride > 1:
-            self.shortcut = nn.Sequential(nn.Conv2d(ins, outs, 1, stride), nn.GroupNorm(8, outs))
+            self.shortcut = nn.Sequential(nn.Conv2d(ins, outs, 1, stride), nn.GroupNorm(groups, outs))
 
     def forward(self, x):
         return functional.relu(self.layers(x) + self.shortcut(x))
