@@ -1,5 +1,5 @@
 // Options: every sentence that a user can meet, what follows from what, what --resume lets change.
-#include "app/options/options.h"
+#include "app/options/option_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,7 +363,7 @@ static void what_has_no_effect_without_momentum_is_refused_and_a_momentum_withou
     (void)state;
     static const Refusal refusals[] = {
         {"--algorithm|asgd|--momentum|0.9", "--momentum 0.9: " NO_MOMENTUM},
-        {"--algorithm|dc-asgd|--momentum|0", "--momentum 0: " NO_MOMENTUM},
+        {"--algorithm|dc-asgd|--momentum|0.1", "--momentum 0.1: " NO_MOMENTUM},
         {"--algorithm|local-sgd steps=1|--client-optimizer-state|fresh|--momentum|0.5", "--momentum 0.5: " NO_MOMENTUM},
         {"--algorithm|eamsgd", "--algorithm: optimizer sgd nesterov=yes has no effect without momentum; add --momentum "
                                "0.9 or write nesterov=no"},
@@ -387,6 +387,26 @@ static void a_momentum_is_taken_wherever_a_step_follows_another(void **state) {
         Error err;
         check_ok(parse_and_resolve(&options, lines[i], &err));
     }
+}
+
+// So a script or a sweep can give one list of options to all algorithms.
+static void defaults_that_ask_for_nothing_are_taken_by_every_algorithm_and_count_as_not_given(void **state) {
+    (void)state;
+    static const char *const algorithms[] = {"fedavg", "ssgd", "hogwild", "asgd", "pfedme", "local-sgd steps=1"};
+    int left_out = 0;
+    for (int i = 0; i < option_count; i++)
+        for (size_t a = 0; option_table[i].neutral && a < sizeof algorithms / sizeof *algorithms; a++) {
+            const Option *option = &option_table[i];
+            Options options;
+            Error err;
+            char line[256];
+            snprintf(line, sizeof line, "--algorithm|%s|--device|cpu|--%s=%s", algorithms[a], option->name,
+                     option->preset ? option->preset : option->derived);
+            if (parse_and_resolve(&options, line, &err) != STATUS_OK) fail_msg("%s: %s", line, err.message);
+            assert_true(options.given[i] == option_applies(&options, option));
+            left_out += !options.given[i];
+        }
+    assert_true(left_out > 60);
 }
 
 static void workers_and_clients_follow_from_each_other(void **state) {
@@ -558,6 +578,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
         cmocka_unit_test(parts_of_a_form_are_checked_and_what_was_an_option_says_what_to_write),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(defaults_that_ask_for_nothing_are_taken_by_every_algorithm_and_count_as_not_given),
         cmocka_unit_test(what_has_no_effect_without_momentum_is_refused_and_a_momentum_without_effect),
         cmocka_unit_test(a_momentum_is_taken_wherever_a_step_follows_another),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),

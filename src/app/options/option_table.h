@@ -67,6 +67,7 @@ typedef struct Option {
     bool is_net;                       // TEXT: may be as long as a net's text
     OptionLists lists;                 // TEXT: a value may be a list with commas, for the values of a sweep
     bool added;                        // newer than recorded runs: part of a run's identity unless zero or unused
+    bool neutral;                      // its default asks for nothing, and is accepted where the option has no effect
     bool may_change;                   // may change with --resume, because it does not influence the bits
     char letter;                       // a short name: 'n' for -n; 0: none
 } Option;
@@ -87,8 +88,12 @@ void option_copy(Options *to, const Options *from, const Option *option);
 // USAGE for an option that `sounder eval` alone accepts. where: as for option_set.
 Status option_check_train(const Option *option, const char *where, Error *err);
 
-// USAGE if an option was given that has no effect.
-Status options_check_use(const Options *options, Error *err);
+// Whether the option has its default.
+bool option_is_default(const Options *options, const Option *option);
+
+// USAGE if an option was given that has no effect. A neutral one with its default counts as not given, so that several
+// algorithms can share it; that is logged at level info.
+Status options_check_use(Options *options, Error *err);
 
 // Reads the value strictly, stores it, and sets given. An error names `where` ("--", or "file.yaml:3: "), option, value
 // and the expected values, and leaves options unchanged.

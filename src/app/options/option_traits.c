@@ -28,7 +28,7 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_STRAGGLES] = world->stragglers > 0;
     has[TRAIT_DROPS_STRAGGLERS] = has[TRAIT_STRAGGLES] && world->straggler_work == STRAGGLERS_DROP;
     has[TRAIT_ENDS_ROUNDS] = world->deadline > 0;
-    has[TRAIT_TIMES] = options_given(options, "client-time");
+    has[TRAIT_TIMES] = options_given(options, "client-time") && !option_is_default(options, option_find("client-time"));
     has[TRAIT_TIME_FILE] = options->client_file[0] != 0;
     has[TRAIT_TIMES_UPLOADS] = options_given(options, "up-bandwidth");
     has[TRAIT_TIMES_DOWNLOADS] = options_given(options, "down-bandwidth");

@@ -112,6 +112,17 @@ void option_format(char *text, const Options *options, const Option *option) {
     }
 }
 
+// A derived default is a word of the option's own, such as none.
+bool option_is_default(const Options *options, const Option *option) {
+    char value[OPTION_VALUE_BYTES], preset[OPTION_VALUE_BYTES];
+    Options defaults;
+    option_format(value, options, option);
+    if (!option->preset) return option->derived && form_is(value, option->derived);
+    options_defaults(&defaults);
+    option_format(preset, &defaults, option);
+    return strcmp(value, preset) == 0;
+}
+
 void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option) {
     char value[OPTION_VALUE_BYTES];
     if (option->form)

@@ -22,24 +22,27 @@ static bool comes_from_file(const Options *options, const Option *option) {
     return options->given[index] && options->lines[index] > 0;
 }
 
-static void forget(Options *options, const Option *option, const char *why) {
-    char name[OPTION_NAMED_BYTES];
-    log_info("%s: left out, for %s", options_named(name, options, option->name), why);
+static void forget(Options *options, const Option *option, bool warns, const char *why) {
+    char name[OPTION_NAMED_BYTES], value[OPTION_SHOWN_BYTES];
+    option_show(value, options, option);
+    (warns ? log_warning : log_info)("%s %s: left out, for %s", options_named(name, options, option->name), value, why);
     options->given[option_index(option)] = false;
 }
 
-// The command line wins: drops options of the experiment file that only the command line has made useless.
+// The command line wins: drops options of the experiment file that only the command line has made useless. The user is
+// told unless the value is the default, as in a config.yaml, which has all.
 static void forget_overruled(Options *options) {
     for (int i = 0; i < option_count; i++)
         if (comes_from_file(options, &option_table[i]) && options->file_used[i] &&
             !option_applies(options, &option_table[i]))
-            forget(options, &option_table[i], "the command line leaves no use for it");
+            forget(options, &option_table[i], !option_is_default(options, &option_table[i]),
+                   "the command line leaves no use for it");
 }
 
 static Status check_resume_and_out(Options *options, Error *err) {
     if (!options->resume[0] || !given(options, "out")) return STATUS_OK;
     if (comes_from_file(options, option_find("out"))) {
-        forget(options, option_find("out"), "--resume goes on in its own folder");
+        forget(options, option_find("out"), false, "--resume goes on in its own folder");
         return STATUS_OK;
     }
     return fail(err, STATUS_USAGE, "--out %.200s: --resume %.200s goes on in its own folder; leave one of the two out",
@@ -66,11 +69,16 @@ static Status check_partition(const Options *options, Error *err) {
     return options_blame(options, "partition", " ", status, &why, err);
 }
 
-// An option without effect would be ignored silently, while the user expects an effect: refuse it.
-Status options_check_use(const Options *options, Error *err) {
+// An option without effect would be ignored silently, while the user expects an effect: refuse it. A default that asks
+// for nothing is what happens.
+Status options_check_use(Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
+        if (option->neutral && option_is_default(options, option)) {
+            forget(options, option, false, "the run does so without it");
+            continue;
+        }
         char value[OPTION_SHOWN_BYTES];
         option_show(value, options, option);
         return options_refuse(options, option->name, err, " %s: only used with %s; add that or leave %s%s out", value,
