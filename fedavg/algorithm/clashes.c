@@ -134,7 +134,7 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {DROPS_OUT, WITHOUT}, "with schedule buffered its clients all arrive; leave the option out"},
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
     {WEIGHS_CLIENTS, {COUNTS_OTHERWISE},
-     "its clients do not count by their samples, in whose place your weights are; add combine mean samples"},
+     "its clients do not count by their samples (weights=uniform, or by a rule of its own); add combine mean samples"},
     {GROWS, {RELEASES, ADAPTS_CLIP}, "its noise is that of cohorts of one size; leave one of the two out"},
     {GROWS, {BUFFERS}, "its clients begin one after the other; leave one of the two out"},
     {GROWS, {LEARNS}, "all its clients take part in every round; leave one of the two out"},

@@ -167,7 +167,8 @@ static const HelpEntry metric_fields[] = {
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
     {"  best_accuracy, best_round",
-     "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_metric, ..."},
+     "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_metric, ..., with a validation "
+     "set best_validation_accuracy"},
     {"  rounds_to_target, ..._to_target",
      "cost until a test first reached --target; rounds_to_target_interpolated: the round at which a line between that "
      "test and the best one before reaches it"},

@@ -227,7 +227,7 @@ const Option option_table[] = {
      .applies = weighs_classes, .condition = WEIGHS_CLASSES,
      .help = "in training, what a sample of each class counts in the loss: one number per class, or balanced, the training "
              "samples divided by the classes and the samples of the class (scikit-learn's). A step divides by the weights of its "
-             "samples, as PyTorch's CrossEntropyLoss(weight) does; losses are shown without them"},
+             "samples, as PyTorch's CrossEntropyLoss(weight) does; losses are without them, those that are shown, weigh clients (q-FFL, afl, dga) or choose ifca's model"},
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
      .also = "w j n jobs num-workers processes nproc nprocs np threads num-threads",
@@ -432,7 +432,7 @@ const Option option_table[] = {
      .placeholder = "FORM", .derived = "none",
      .applies = weighs_classes, .condition = WEIGHS_CLASSES,
      .help = "hide each sample of a client: a step draws each sample with the probability --batch-size / samples of the client (at "
-             "most 1), clips the gradient of each, adds noise to their sum, and divides by --batch-size; an epoch has as many "
+             "most 1), clips the gradient of each, adds noise to their sum, and divides by --batch-size (or fewer samples); an epoch has as many "
              "steps as ever. Rounds tell the epsilon of the client that has spent most, between data sets in which one sample "
              "joins or leaves. It is that of the updates: the losses and tests of clients in the record are not private, and "
              "who knows --seed knows the noise. Each sample is a pass of its own: a step takes ten to fifty times as long"},
