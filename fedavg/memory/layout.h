@@ -338,6 +338,7 @@ typedef struct Control {
     _Atomic uint32_t forks;                 // 1: trainers are asked for at FD_NURSERY
     uint32_t has_output;                    // 1: workers inherit FD_OUTPUT
     _Atomic uint32_t given_up[MAX_WORKERS]; // 1: the worker ends by a trainer that will not do better elsewhere
+    _Atomic uint32_t samples_warned;        // 1: the log says that a turn was trained on more samples than it has
     _Atomic uint32_t steps_warned;          // 1: the log says that trainers make other steps than asked
     TrainerFaults faults[MAX_WORKERS];
     _Atomic int32_t trainer_pids[MAX_WORKERS]; // as the trainer of a rank has told it; 0: it has not

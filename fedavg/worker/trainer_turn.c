@@ -90,6 +90,17 @@ static void check_rest(LocalModel *model) {
     }
 }
 
+// A loop over epochs around turn.batches(), which has all epochs, trains their square. Once per run.
+static void warn_of_samples(const LocalModel *model, uint32_t client, uint32_t epochs, uint32_t asked) {
+    const uint64_t samples = model->answer.samples;
+    if (model->fault != STATUS_OK || samples <= asked) return;
+    if (atomic_exchange(&model->memory->control->samples_warned, 1) != 0) return;
+    log_warning(
+        "client %u: its trainer trained on %llu samples and the turn has %u in its %u epochs: turn.batches() has "
+        "the batches of all epochs, so that a loop over turn.epochs around it trains too long",
+        client, (unsigned long long)samples, asked, epochs);
+}
+
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -118,7 +129,9 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
         memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
     add_batches(model, indices, count, client, &walk);
     begin_rest(model);
+    const uint32_t asked = trainer->desk.count;
     ask(model, &model->answer, &turn, step->aside);
+    warn_of_samples(model, client, epochs, asked);
     check_rest(model);
     if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen

@@ -35,11 +35,14 @@ static const HelpEntry python[] = {
      "--trainer-option"},
     {"turn.batches(), indices()",
      "the batches (x, y) in the run's order, over all epochs of the turn, as the client sees them (--client-noise, "
-     "--drift, attacks on samples); the numbers of their samples. Data without samples, a .npz of y_train and y_test "
+     "--drift, attacks on samples); the places of their samples in turn.x and turn.y. Data without samples, a .npz of "
+     "y_train and y_test "
      "alone, are for samples that the program loads itself, before its first turn: x are then these numbers"},
     {"turn.batches(size)",
      "in a test: batches of so many samples. Otherwise they are ten times as large as in training, up to 500"},
-    {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored"},
+    {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored, or, where "
+                         "the client sees others, "
+                         "the samples of this turn. turn.own(): as indices(), numbers in the data set"},
     {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
     {"turn.correct()", "adds what the algorithm adds to the gradients, once per step: after the last backward pass and "
                        "after unscale_, before clipping, as the engine does. A turn that needs and never calls it ends "
@@ -53,7 +56,8 @@ static const HelpEntry python[] = {
                              "eval: one score per class before softmax, (samples, classes), or the predicted targets, "
                              "(samples,). Other tests and trainings drop them"},
     {"turn.hand_in(steps=, travel=)", "ends the turn before its function does, where fednova and scaffold are told of "
-                                      "other steps than one per batch, or how far they go"},
+                                      "other steps than one per batch, or how far they go. What follows in the "
+                                      "function reaches no run"},
     {"turn.rehearsal", "whether this is the first turn of the program that is forked: two batches, thrown away"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
     {"sounder.check(net, train, test, (x, y))",
@@ -62,7 +66,7 @@ static const HelpEntry python[] = {
                            "dict of NumPy arrays, whose gradients go into turn.correct({name: gradient})"},
     {"serve(Net, ...), turns(Net)", "a class or a function that makes the net; one that takes an argument gets the "
                                     "data: data.shape (channels, rows, columns), data.classes"},
-    {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place: "
+    {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place or assigned: "
                                         "--client-optimizer-state keep keeps them for its next one"},
     {"serve(..., still=True), turn.still",
      "names of the tensors that rest in the turn: fedrep trains the head alone, then the body alone, fedbabu the body. "

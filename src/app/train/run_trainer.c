@@ -140,6 +140,15 @@ static Status check_net(TrainerNet *net, const Options *options, Error *err) {
     return freeze(net, options, err);
 }
 
+// Zeros in each turn would otherwise be a silent end of what the program wants kept.
+static void warn_of_state(const TrainerNet *net, const Options *options) {
+    if (options->training.optimizer_state == OPTIMIZER_KEPT || net->state_floats == 0) return;
+    log_warning(
+        "the trainer wants %llu floats of each client kept (state=), and the run keeps none: turn.state is zeros "
+        "in every turn; say --client-optimizer-state keep",
+        (unsigned long long)net->state_floats);
+}
+
 // The spec of a trainer's net has no layers: only what the run asks of any net.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err) {
@@ -162,6 +171,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     const Status status = check_net(net, options, err);
     if (status != STATUS_OK) trainer_net_free(net);
     TRY(status);
+    if (host) warn_of_state(net, options); // not in a test
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;
     return STATUS_OK;

@@ -13,11 +13,11 @@ import sys
 import numpy as np
 
 from .command import Error
+from .seeds import seed_all
 from .trainer.files import own_files
 from .trainer.link import array, begin
 from .trainer.serve import _set_threads, _tell
 from .trainer.tensors import views
-from .trainer.turn import seed_all
 
 PARTS = {"clients": "u4", "shares": "f8", "losses": "f8", "samples": "u8", "steps": "u8"}
 
@@ -42,12 +42,24 @@ class Round:
         self._desk, self._line = desk, line
         self.options = hello.get("options", {})
         self.round, self.lr, self.seed = told["round"], told["lr"], told["seed"]
-        self.weights, self.state = desk.weights, desk.state
+        self.weights, self._state = desk.weights, desk.state
         for name in PARTS:
             setattr(self, name, desk.parts[name][: told["count"]])
         self.metrics = {name: desk.metrics[i, : told["count"]] for i, name in enumerate(told.get("metrics", []))}
         seed_all(self.seed)
         self.random = np.random.default_rng(self.seed)
+
+    @property
+    def state(self):
+        return self._state
+
+    @state.setter
+    def state(self, value):
+        if self._state is None:
+            raise Error("turn.state: the program keeps nothing; say how many vectors: --aggregator-keeps N")
+        if np.shape(value) != self._state.shape:
+            raise Error(f"turn.state has the shape {list(self._state.shape)} and was given {list(np.shape(value))}")
+        self._state[...] = value
 
     def named(self, vector):
         """{name: the tensor's part of a vector, in its shape}: views into turn.weights, an update, or a state."""

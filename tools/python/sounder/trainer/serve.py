@@ -112,7 +112,11 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello):
         net.place()
         turn = Turn(told, hello, desk, data, net, line, state)
         net.fetch(turn.trains, turn.still)
-        yield net.net, turn
+        try:
+            yield net.net, turn
+        finally:  # also where a loop of the user's ends by break
+            if turn.handed_in:
+                turn.answer()
         if not turn.handed_in:
             raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
         if turn.rehearsal:
@@ -157,8 +161,7 @@ def serve(net, train, test, exchange=None, device=None, whole_test=False, state=
                 torch = sys.modules.get("torch")
                 with torch.no_grad() if torch else contextlib.nullcontext():
                     test(made, turn)
-            if not turn.handed_in:
-                turn.hand_in()
+            turn.end()
     except Exception as error:
         _tell(line, error)
         sys.exit(1)

@@ -178,6 +178,8 @@ class TorchNet:
         for tensor in learn.values():
             if tensor.grad is None:
                 tensor.grad = torch.zeros_like(tensor)
+            elif tensor.grad.is_sparse:  # what is added is dense
+                tensor.grad = tensor.grad.to_dense()
         if shifts:
             shift = self.gpu.shifts() if self.gpu else self.shifts
             for name, tensor in learn.items():

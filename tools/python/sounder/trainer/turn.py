@@ -1,5 +1,6 @@
 """One turn: a client trains from the round's weights, or a part of the test samples is evaluated."""
 import functools
+import types
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from .kept import Kept
 def _detached(value):
     """A tensor without its graph: it is read at the hand-in, so that no batch waits for a card."""
     return value.detach() if hasattr(value, "detach") else value
+
+
+def _whole(name, value):
+    """A count. A share, as the mean over a batch, would count as none."""
+    number = float(value)
+    if number < 0 or number != int(number):
+        raise Error(f"{name}={number:g} is no whole number: give how many there are in the batch, not a mean or a share")
+    return int(number)
 
 
 def _number(name, value):
@@ -31,11 +40,12 @@ class Turn:
     samples           how many sample numbers the turn has, over all of its epochs
     options           those of --trainer-option
     seed, random, generator    this turn's random numbers: NumPy's Generator, and torch's
-    state             with serve(..., state=N): N floats of this client, zeros in its first turn, to be changed in place; as the turn
-                      leaves them the client's next one finds them, if the run has --client-optimizer-state keep
+    state             with serve(..., state=N): N floats of this client, zeros in its first turn, to be changed in place or assigned; as
+                      the turn leaves them the client's next one finds them, if the run has --client-optimizer-state keep
     still             names of the tensors that rest in this turn: with fedrep the head is trained first, then the body. A module's parameters
                       need no gradient meanwhile, and its buffers are put back
-    x, y              the whole split as it is stored; indices() points into it
+    x, y              the samples and labels into which indices() points: the whole split as it is stored, or, where the client sees
+                      others (--client-noise, --drift, attacks on samples), those of this turn as it sees them
     rehearsal         True in a turn whose result is thrown away
     """
 
@@ -47,16 +57,17 @@ class Turn:
         self.samples = told["count"]
         self.options = hello.get("options", {})
         self.rehearsal = bool(told.get("rehearsal"))
-        self.state = net.state(desk.state if told.get("keeps") else np.zeros(state, np.float32)) if state else None
+        self._floats = desk.state if told.get("keeps") else np.zeros(state, np.float32)
+        self._state = net.state(self._floats) if state else None  # the same memory
         first, end = told.get("still", (0, 0))
         self.still = [name for name, _ in hello["tensors"][first:end]] if end else []
         self.device = net.device
         split = data.splits[told["split"]]
-        self.x, self.y = split.x, split.y
+        self.x, self.y = self._view(split) if told.get("viewed") else (split.x, split.y)
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = self._answers = 0
-        self.handed_in = False
+        self.handed_in, self._result = False, None
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
 
@@ -78,12 +89,43 @@ class Turn:
             ends = [min(first + size, self.samples) for first in range(0, self.samples, size)]
         return zip([0, *ends], ends)
 
-    def indices(self, size=None):
-        """For each batch of the turn, in the run's order: the numbers of its samples in x and y. size: as for batches."""
-        order = self._desk.part("order", "u4", self.samples)
+    @property
+    def state(self):
+        return self._state
+
+    @state.setter
+    def state(self, value):
+        if self._state is None:
+            raise Error("turn.state: no client keeps any floats; say how many: sounder.serve(..., state=N)")
+        if tuple(np.shape(value)) != tuple(self._state.shape):
+            raise Error(f"turn.state has the shape {list(self._state.shape)} and was given {list(np.shape(value))}")
+        self._floats[...] = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+    def _view(self, split):
+        """x and y as the client sees them: rows of the desk, or of labels alone the whole split with the labels that it sees."""
+        places = self._desk.part("places", "u4", self.samples)
+        rows = int(places.max()) + 1 if self.samples else 0
+        labels = self._desk.part("labels", "u2" if split.y.dtype == np.uint16 else "f4", rows)
+        if split.x is None:
+            y = np.array(split.y)
+            y[self._desk.part("order", "u4", self.samples)] = labels[places]
+            return None, y
+        shape = self._data.shape
+        return self._desk.part("samples", self._desk.parts["samples_type"], rows * int(np.prod(shape))).reshape(rows, *shape), labels
+
+    def _numbers(self, part, size):
         for first, end in self._ends(size):
             self.progress()
-            yield order[first:end].astype(np.int64)
+            yield self._desk.part(part, "u4", self.samples)[first:end].astype(np.int64)
+
+    def indices(self, size=None):
+        """For each batch of the turn, in the run's order: the places of its samples in x and y. size: as for batches."""
+        viewed = self._told.get("viewed") and self.x is not None
+        return self._numbers("places" if viewed else "order", size)
+
+    def own(self, size=None):
+        """The same as numbers of the samples in the data set, whatever the client sees."""
+        return self._numbers("order", size)
 
     def batches(self, size=None):
         """The same as (x, y): x as it enters a net, torch's tensors if the net is torch's. With --client-noise, --drift or an attack
@@ -95,19 +137,14 @@ class Turn:
                 self.progress()  # a GPU gathers the samples of many batches at once
                 yield batch
             return
-        places = self._desk.part("places", "u4", self.samples)
-        rows = int(places.max()) + 1 if self.samples else 0
-        y = self._desk.part("labels", "u2" if self.y.dtype == np.uint16 else "f4", rows)
-        if self.x is not None:
-            x = self._desk.part("samples", self._desk.parts["samples_type"], rows * int(np.prod(self._data.shape))).reshape(rows, *self._data.shape)
-        for taken, (first, end) in zip(self.indices(size), self._ends(size)):
-            row = places[first:end]
-            yield self._net.batch(taken if self.x is None else self._data.enter(x[row]), y[row])
+        for taken in self.indices(size):
+            yield self._net.batch(taken if self.x is None else self._data.enter(self.x[taken]), self.y[taken])
 
     def correct(self, gradients=None):
         """Adds what the run's algorithm adds to the gradients, once per step: after the last backward pass and unscale_, before
         clipping, as the engine does; nothing with fedavg. With a net of arrays: gradients, {name: array}, are changed in place."""
         self._corrects += 1
+        self.progress()
         if self._told.get("shifts") or self._told["pull"]:
             self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
 
@@ -117,7 +154,7 @@ class Turn:
         than with correct() before clipping."""
         step = optimizer.step
 
-        def corrected(closure=None, *arguments, **named):
+        def corrected(_, closure=None, *arguments, **named):
             if closure is None:
                 self.correct()
                 return step(*arguments, **named)
@@ -129,14 +166,14 @@ class Turn:
 
             return step(corrected_closure, *arguments, **named)
 
-        optimizer.step = corrected
+        optimizer.step = types.MethodType(corrected, optimizer)  # schedulers of learning rates ask for a method
         return optimizer
 
     def add(self, loss, samples, hits=None, **metrics):
         """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
         which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8."""
         self._adds += 1
-        self._losses.append((_detached(loss), samples))
+        self._losses.append((_detached(loss), _whole("samples", samples)))
         if hits is not None:
             self._hits.append(_detached(hits))
         for name, value in metrics.items():
@@ -184,12 +221,27 @@ class Turn:
         self._line.progress()
 
     def hand_in(self, steps=None, travel=None):
-        """Ends the turn: the net's weights are the result.
+        """Ends the turn: the net's weights are the result, whatever the function does to the net afterwards. The worker is answered when
+        the function has returned.
 
         steps: how many steps of SGD with turn.lr and turn.momentum were made; without it, how often correct or add was called.
         travel: for other optimizers, how far a gradient of 1 in every step would have taken a weight, as 0.6 after 60 steps of Adam
         with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them.
         """
+        self.end(steps, travel)
+        if self.trains:
+            self._result = self._desk.weights.copy(), self._floats.copy()
+
+    def answer(self):
+        """Sends what end or hand_in has noted, when the program no longer works on the net."""
+        if self._result:
+            self._desk.weights[...], self._floats[...] = self._result
+        self._line.send(turn=self._told["turn"], **self._answer)
+
+    def end(self, steps=None, travel=None):
+        """As hand_in, where nothing follows; nothing if the turn has been handed in."""
+        if self.handed_in:
+            return
         moved = self._net.moved(whole=bool(self._told.get("check")))
         if moved:
             raise Error(moved)
@@ -201,7 +253,7 @@ class Turn:
             self._net.store()
         samples = int(sum(count for _, count in self._losses))
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
-                  "samples": samples, "steps": int(made) if self.trains else 0}
+                  "samples": samples, "steps": _whole("steps", made) if self.trains else 0}
         if self.trains and steps is None:
             answer["counted"] = 1
         if self.trains and travel is not None:
@@ -211,7 +263,7 @@ class Turn:
         if not self.trains and 0 < len(self._hits) < self._adds:
             raise Error(f"turn.add was given hits= in {len(self._hits)} of {self._adds} batches; give it in all of them, or in none")
         if self._hits:
-            answer["hits"] = int(sum(int(hits) for hits in self._hits))
+            answer["hits"] = sum(_whole("hits", hits) for hits in self._hits)
         if self._answers and self._answers != self.samples:
             raise Error(f"turn.answers was given {self._answers} of the turn's {self.samples} samples; call it once per batch")
         if self._answers and "answers" in self._desk.parts:
@@ -223,5 +275,4 @@ class Turn:
         metrics = self._told_metrics(samples or self.samples)
         if metrics:
             answer["metrics"] = metrics
-        self.handed_in = True
-        self._line.send(turn=self._told["turn"], **answer)
+        self.handed_in, self._answer = True, answer

@@ -1,0 +1,93 @@
+"""A turn is what its function was asked for: when its answer leaves, what it may say, and which samples the client sees.
+
+Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import sys, unittest
+
+from trainers import NUMPY, TORCH, TrainerCase, np, torch
+
+# Each batch of a training takes 1 from each weight; TAIL is what the function does after its loop.
+COUNTS = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+def train(net, turn):
+    for x, y in turn.batches():
+        net["w"] -= 1
+        turn.add(1.0, len(y))
+    TAIL
+def test(net, turn):
+    for x, y in turn.batches():
+        turn.add(1.0, len(y), hits=HITS)
+sounder.serve({"w": np.zeros(3, np.float32)}, train, test, state=2)
+'''
+BY_NUMBER = NUMPY.replace("for x, y in turn.batches():", "for x, y in ((DATA.enter(turn.x[i]), turn.y[i]) for i in turn.indices()):").replace(
+    "for turn in sounder.turns(net):", "for turn in sounder.turns(net):\n    DATA = turn._data")
+NET = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.table, self.out = nn.Embedding(16, 8, sparse=SPARSE), nn.Linear(8, 10)\n" \
+      "    def forward(self, x):\n        return self.out(self.table((x.flatten(1)[:, :5].abs() * 7).long().clamp(0, 15)).mean(1))\nsounder.serve(Net, train, test)\n"
+
+
+class Turns(TrainerCase):
+    def test_what_follows_hand_in_reaches_no_run(self):
+        self.write("tail.py", COUNTS.replace("TAIL", "turn.state = [3, 4]; turn.hand_in(steps=4); net['w'] *= 100; turn.state[:] = 9").replace("HITS", "0"))
+        self.run_with("tail", script="tail.py")  # 4 clients of 40 samples: 4 batches a round, two rounds
+        self.assertEqual(self.weights("tail")["w"].tolist(), [-8, -8, -8])
+
+    def test_counts_that_are_no_whole_numbers_are_refused_by_name(self):
+        for tail, hits, sentence in (("pass", "0.93", "hits=0.93 is no whole number"), ("turn.hand_in(steps=2.5)", "0", "steps=2.5 is no whole number"),
+                                     ("turn.add(1.0, 0.5)", "0", "samples=0.5 is no whole number"),
+                                     ("turn.state = np.zeros(3)", "0", "turn.state has the shape [2] and was given [3]")):
+            with self.subTest(tail=tail):
+                self.write("part.py", COUNTS.replace("TAIL", tail).replace("HITS", hits))
+                _, err = self.run_with("part", script="part.py", code=69)
+                self.assertIn(sentence, err)
+
+    def test_epochs_squared_and_a_state_that_is_not_kept_are_told_once(self):
+        twice = COUNTS.replace("    for x, y in turn.batches():\n        net", "    for _ in range(turn.epochs):\n     for x, y in turn.batches():\n        net")
+        self.write("twice.py", twice.replace("TAIL", "pass").replace("HITS", "0"))
+        _, err = self.run_with("twice", "--local-epochs", "3", script="twice.py")
+        self.assertEqual(err.count("trained on 360 samples and the turn has 120 in its 3 epochs"), 1, err)
+        self.assertEqual(err.count("the trainer wants 2 floats of each client kept"), 1, err)
+
+    def test_a_state_that_is_assigned_is_there_in_the_clients_next_turn(self):
+        tail = "print('state', turn.state.tolist()); turn.state = turn.state + [1, 2]"
+        self.write("state.py", COUNTS.replace("TAIL", tail).replace("HITS", "0"))
+        self.run_with("state", "--client-optimizer-state", "keep", script="state.py")
+        with open(self.path("state", "trainer.log")) as file:
+            seen = sorted(line.split("state ")[1].strip() for line in file if line.startswith("rank"))
+        self.assertEqual(seen, 4 * ["[0.0, 0.0]"] + 4 * ["[1.0, 2.0]"])
+
+    def test_samples_by_number_are_those_that_the_client_sees(self):
+        self.write("number.py", BY_NUMBER)
+        plain = None
+        for name, options in (("plain", []), ("flip", ["--attack", "label-flip", "--attackers", "0.5"]), ("noise", ["--client-noise", "gaussian sigma=0.5"]),
+                              ("drift", ["--drift", "labels round=2"])):
+            with self.subTest(name=name):
+                self.run_with(f"batches-{name}", *options)
+                self.run_with(f"number-{name}", *options, script="number.py")
+                self.assertEqual(self.bits(f"number-{name}"), self.bits(f"batches-{name}"))
+                plain = plain or self.bits("batches-plain")
+                self.assertEqual(self.bits(f"number-{name}") == plain, name == "plain")
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_schedulers_take_a_corrected_optimizer_before_and_after_it_is_one(self):
+        # Half the rate from the third of four steps on; both orders train to the same weights.
+        body = TORCH.replace("turn.correct(); optimizer.step()", "optimizer.step(); scheduler.step()")
+        make = "torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)\n"
+        before = body.replace("    for x, y in turn.batches():\n        loss", f"    scheduler = {make}    turn.correcting(optimizer)\n    for x, y in turn.batches():\n        loss", 1)
+        after = body.replace("    for x, y in turn.batches():\n        loss", f"    scheduler = torch.optim.lr_scheduler.StepLR(turn.correcting(optimizer), 2, 0.5)\n    for x, y in turn.batches():\n        loss", 1)
+        for name, text in (("before", before), ("after", after)):
+            self.write(f"{name}.py", text + "sounder.serve(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), train, test)\n")
+            self.run_with(name, "--algorithm", "fedprox mu=0.5", script=f"{name}.py")
+        self.assertEqual(self.bits("before"), self.bits("after"))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_sparse_gradients_train_to_the_weights_of_dense_ones(self):
+        for sparse in (True, False):
+            self.write(f"{sparse}.py", TORCH + NET.replace("SPARSE", str(sparse)))
+            self.run_with(str(sparse), "--algorithm", "fedprox mu=0.5", script=f"{sparse}.py")
+        self.assert_near("True", "False", 1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
