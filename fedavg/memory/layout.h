@@ -36,6 +36,7 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/noise_key.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/rules/trainer_plan.h"
@@ -182,6 +183,9 @@ typedef struct RunConfig {
     uint32_t cohort;           // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;
+    uint32_t noise_key;      // NoiseKeyKind
+    bool hides_cohorts;      // the record does not say who was drawn
+    bool hides_batches;      // nor which samples, for a private step
     uint64_t parameters;     // floats in the model
     uint64_t tensors_offset; // of its tensors in the control segment; 0: they are the spec's
     uint32_t tensor_count;   // how many tensors it has
@@ -326,6 +330,7 @@ typedef struct Control {
     WorldTotals totals; // the parent's, like the goals
     Goals goals;
     double clip;                           // the clipping norm; written by the parent between rounds
+    NoiseKey noise_key;                    // constant, like the configuration; zeros without noise
     uint32_t victim;                       // attack mimic: 1 + the client that it copies; 0: not yet chosen
     uint32_t cluster;                      // of several models the one that is tested as the global one
     GradientSync gradients;                // ssgd

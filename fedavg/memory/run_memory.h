@@ -151,6 +151,9 @@ void run_memory_note_start(const RunMemory *memory, uint32_t rank);
 // The end of a message about a weight that moves too far: a remedy for this parameter's layer.
 const char *run_memory_remedy(const RunMemory *memory, size_t parameter);
 
+// The key of the draws that an epsilon takes for secret; NULL if they follow from the seed.
+const NoiseKey *run_memory_secret(const RunMemory *memory);
+
 // The masks in the sums of `round`; count 0 if updates are not masked.
 Masking run_memory_masking(const RunMemory *memory, uint32_t round);
 MaskedCohort *run_memory_masked(const RunMemory *memory); // NULL if updates are not masked

@@ -311,11 +311,15 @@ MaskedCohort *run_memory_masked(const RunMemory *memory) {
     return control_part(memory, memory->config->masked_offset);
 }
 
+const NoiseKey *run_memory_secret(const RunMemory *memory) {
+    return memory->config->noise_key > NOISE_KEY_OF_RUN ? &memory->control->noise_key : NULL;
+}
+
 // Without masks the list is NULL and its count is 0, by which callers know.
 Masking run_memory_masking(const RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
     const MaskedCohort *cohort = run_memory_masked(memory);
-    return (Masking){.seed = config->seed,
+    return (Masking){.key = &memory->control->noise_key,
                      .round = round,
                      .clients = cohort ? cohort->clients : NULL,
                      .count = cohort ? cohort->count : 0,

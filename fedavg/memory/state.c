@@ -102,6 +102,9 @@ static void add_numbers(StateTable *table, Control *control) {
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add(table, numbers[i]);
+    for (size_t i = 0; i < sizeof control->noise_key / sizeof(uint64_t); i++)
+        if (control->config.noise_key != NOISE_KEY_NONE)
+            add(table, (StateRow){STATE_NOISE_KEY, TENSOR_I64, STATE_ONE, 1, &control->noise_key.word[i]});
     if (state_models(&control->config) > 1)
         add(table, (StateRow){"sounder.cluster", TENSOR_I32, STATE_ONE, 1, &control->cluster});
 }

@@ -28,6 +28,8 @@ typedef enum StateScope {
     STATE_PER_PENDING_UPDATE // an update that waits for its step, the weights it began with, and whether it was refused
 } StateScope;
 
+#define STATE_NOISE_KEY "sounder.noise_key" // of private rules: a checkpoint with this note is for its owner alone
+
 enum { STATE_NAME_BYTES = 64, STATE_TEXT_BYTES = 40 };
 
 // Numbers and flags are notes of a checkpoint; all other rows are tensors of rank 1 in it. Rows of one name are

@@ -248,6 +248,7 @@ uint32_t cohort_draw(Cohort *cohort, uint32_t size, uint32_t round, bool in_orde
                        .clients = config->population,
                        .size = size,
                        .seed = config->seed,
+                       .secret = run_memory_secret(cohort->memory),
                        .round = round,
                        .in_order = in_order};
     assert(round > 0 && size <= config->clients);

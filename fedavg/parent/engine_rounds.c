@@ -110,7 +110,8 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     uint32_t arrived = 0, clipped = 0;
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) arrived++, clipped += queue->jobs[i].clipped;
-    *norm = release_next_clip(*norm, &config->recipe.clip, &config->release, arrived, clipped, config->seed, round);
+    *norm = release_next_clip(*norm, &config->recipe.clip, &config->release, arrived, clipped,
+                              &rounds->memory->control->noise_key, round);
     assert(clipped <= arrived && !(*norm < 0));
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }

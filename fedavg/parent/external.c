@@ -76,6 +76,12 @@ static void copy_state(const External *external, bool to_desk) {
     }
 }
 
+// Losses and figures of clients are made of their samples without noise: what the program makes of them would go into a
+// model whose epsilon does not count them. So the rules of algorithm/clashes.c that weigh by losses are refused there.
+static bool hides_figures(const RunConfig *config) {
+    return config->training.privacy.clip > 0 || config->release.local_noise > 0 || config->release.hides;
+}
+
 static void fill_metrics(const External *external) {
     assert(external->aggregator.named.count <= METRICS_MOST);
     const RunMemory *memory = external->combine->memory;
@@ -84,19 +90,20 @@ static void fill_metrics(const External *external) {
         for (uint32_t row = 0; row < external->combine->count; row++) {
             const MetricSums *own = run_memory_metrics(memory, external->combine->jobs[row]);
             desk->metrics[m * memory->config->cohort + row] =
-                own ? metric_sums_value(own, desk->named.all[m].name) : NAN;
+                own && !hides_figures(memory->config) ? metric_sums_value(own, desk->named.all[m].name) : NAN;
         }
 }
 
 // A program that has failed may have written anything to the desk: every attempt begins with a new one.
 static void fill_desk(const External *external) {
     const Combine *combine = external->combine;
+    const bool hides = hides_figures(combine->memory->config);
     const Aggregator *desk = &external->aggregator;
     for (uint32_t row = 0; row < combine->count; row++) {
         const Job *job = combine->jobs[row];
         desk->clients[row] = job->client;
         desk->shares[row] = combine->weights[row];
-        desk->losses[row] = job->loss_sum / (double)job->samples;
+        desk->losses[row] = hides ? NAN : job->loss_sum / (double)job->samples;
         desk->samples[row] = job->count;
         desk->steps[row] = job->steps;
     }

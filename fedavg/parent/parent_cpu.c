@@ -104,14 +104,14 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
 // Only weights that are sent have noise: those that stay with the clients, or are frozen, are in no sum.
 void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round) {
     const RunConfig *config = parent->memory->config;
+    const NoiseKey *key = &parent->memory->control->noise_key;
     SentWeights sent;
     sent_weights(&sent, &parent->memory->tensors, &config->personal);
     assert(noise >= 0);
     if (config->release.tree_rounds > 0)
-        release_add_tree_noise(total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
-                               sent.run_count);
+        release_add_tree_noise(total, noise, config->release.tree_rounds, key, round, sent.runs, sent.run_count);
     else
-        release_add_noise(total, noise, config->seed, round, sent.runs, sent.run_count);
+        release_add_noise(total, noise, key, round, sent.runs, sent.run_count);
 }
 
 // Noise joins before the nodes' sums are added: no node ever sees the sum without it.

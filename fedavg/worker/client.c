@@ -175,7 +175,7 @@ Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t numbe
 // The batch of a private step: each of the samples with one probability, whatever the step's place in an epoch.
 static Batch drawn_batch(LocalModel *model, const uint32_t *indices, uint32_t count, const Noise *noise) {
     const uint32_t size = model->memory->config->training.batch_size;
-    const uint32_t drawn = private_batch(model->order, indices, count, size, private_key(RNG_DP_BATCH, noise));
+    const uint32_t drawn = private_batch(model->order, indices, count, size, run_memory_secret(model->memory), noise);
     model->drawn += drawn;
     assert(drawn <= count);
     return batch_of(model, model->order, drawn);

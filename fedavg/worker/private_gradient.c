@@ -1,8 +1,10 @@
 #include "private_gradient.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "fedavg/rules/privacy/sample_privacy.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/worker/stepper.h"
 
 static Batch sample_of(LocalModel *model, const Batch *batch, uint32_t place) {
@@ -15,7 +17,9 @@ static Batch sample_of(LocalModel *model, const Batch *batch, uint32_t place) {
 }
 
 // A backward pass over several samples sums their gradients, so that each sample is a pass of its own: packing weights,
-// reading and writing a gradient is paid per sample. Sums are made in the order of the batch, in floats.
+// reading and writing a gradient is paid per sample. Sums are made in the order of the batch, in floats. A gradient
+// that is not finite has no direction to be clipped along and counts as 0: in the sum it would have the whole update
+// refused, which tells that the sample is there.
 void private_gradient(LocalModel *model, BatchResult *result, const Batch *batch, uint32_t size, const Noise *noise) {
     const SamplePrivacy *privacy = &model->memory->config->training.privacy;
     const size_t count = model->memory->config->parameters;
@@ -30,11 +34,12 @@ void private_gradient(LocalModel *model, BatchResult *result, const Batch *batch
         net_gradient(&model->net, gradient, &of_one, model->weights, &one, &own);
         stepper_zero_still(model);
         clip_gradient(gradient, privacy->clip, count);
-        for (size_t i = 0; i < count; i++)
+        const bool counts = isfinite(aggregate_squared_length(gradient, count));
+        for (size_t i = 0; i < count && counts; i++)
             sum[i] += gradient[i];
         result->loss_sum += of_one.loss_sum;
     }
-    private_noise(sum, privacy->clip * privacy->noise, count, private_key(RNG_DP_STEP, noise));
+    private_noise(sum, privacy->clip * privacy->noise, count, &model->memory->control->noise_key, noise);
     for (size_t i = 0; i < count; i++)
         gradient[i] = sum[i] / (float)size;
 }

@@ -99,10 +99,10 @@ static void add_to_payload(float *update, float *become, const float *global, co
     }
 }
 
-// Noise is drawn by a key of seed, round and client: a client that is trained again after a death adds equal noise.
-static void add_noise(Sender *sender, double deviation, RngKey key) {
+// The stream of noise is that of round and client: a client that is trained again after a death adds equal noise.
+static void add_noise(Sender *sender, double deviation, NoiseStream *noise) {
     for (size_t i = 0; i < sender->weights.count; i++) {
-        sender->update[i] = (float)((double)sender->update[i] + deviation * rng_normal(key, (uint32_t)i));
+        sender->update[i] = (float)((double)sender->update[i] + deviation * noise_normal(noise, i));
         sender->become[i] = sender->global[i] + sender->update[i];
     }
 }
@@ -170,9 +170,11 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     gather(sender->global, memory->weights, weights);
     gather(sender->become, trained, weights);
     fill_payload(sender->update, sender->become, sender->global, factor, weights->count);
-    if (adds_noise(sender))
-        add_noise(sender, config->release.local_noise * memory->control->clip,
-                  rng_key(config->seed, RNG_DP_NOISE, round, job->client, STREAM_OF_CLIENTS));
+    if (adds_noise(sender)) {
+        NoiseStream noise;
+        noise_begin(&noise, &memory->control->noise_key, RNG_DP_NOISE, round, job->client, STREAM_OF_CLIENTS);
+        add_noise(sender, config->release.local_noise * memory->control->clip, &noise);
+    }
     const bool becomes = code->encode && code->becomes;
     if (code->encode) encode(sender, job, rng_key(config->seed, RNG_COMPRESS, round, job->client, 0));
     if (becomes)

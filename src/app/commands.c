@@ -178,8 +178,9 @@ const Command commands[] = {
          "percentage points of accuracy, or in loss. Rules count the "
          "clients of a run alone, so that each is a federation of its own. The standard "
          "error is over the orders, and says nothing of other seeds. A client that helps has a positive value, one "
-         "that harms a negative one. Other draws, faults and noise are those of the run, so that a difference is the "
-         "client's alone. No order is truncated: all runs are known beforehand, at most N (clients - 2) + clients + 1 "
+         "that harms a negative one. Other draws and faults are those of the run, so that a difference is the "
+         "client's alone; only the noise of privacy is each run's own, and their epsilons add up. No order is "
+         "truncated: all runs are known beforehand, at most N (clients - 2) + clients + 1 "
          "for N orders. They stay in the folder --out: repeat the command after Ctrl-C, or with more --samples, and it "
          "trains what is not done.",
      .options = &worth_options,
@@ -208,7 +209,10 @@ const Command commands[] = {
          "Prints the epsilon (at --delta, by Renyi differential privacy) of a run whose every round releases a sum of "
          "clipped updates with Gaussian noise (`release gaussian` of --algorithm), or the least noise for an epsilon. "
          "Epsilon is an upper bound: other accountants, which read --events, are some 10% tighter.\n"
-         "A run's noise follows from its --seed, so a model that is published needs a secret seed.",
+         "A run's noise repeats from its --seed, so a model that is published is trained with --noise-key system. Two "
+         "runs with common clients release twice: their epsilons add up. Rules with noise: --algorithm dp-fedavg "
+         "(whole "
+         "clients), dp-ftrl, dp-adaptive, local-dp; --dp-sgd (single samples).",
      .options = &privacy_options,
      .run = command_privacy},
     {.name = "launch",

@@ -25,8 +25,9 @@ static const HelpEntry python[] = {
      "one row per client whose update arrived, in ascending order of clients; the run's own memory, only for reading"},
     {"turn.clients, samples, steps", "of each row: the client's number, its training samples, the local steps it made"},
     {"turn.shares, losses", "of each row: what it counts in the mean of --algorithm, and the mean loss of its training "
-                            "(nan if a trainer tells none)"},
-    {"turn.metrics", "{name: an array} of a trainer's own figures; nan where a client has none"},
+                            "(nan if a trainer tells none, and under release, send noise and --dp-sgd, which hide it)"},
+    {"turn.metrics",
+     "{name: an array} of a trainer's own figures; nan where a client has none, and where losses are hidden"},
     {"turn.round, lr", "counted from 1; the clients' learning rate"},
     {"turn.weights, state", "the global weights, only for reading; (K, weights) floats of --aggregator-keeps K, zeros "
                             "at first, that the functions may write. Checkpoints have the state; whatever else the "

@@ -157,6 +157,9 @@ static const HelpEntry metric_fields[] = {
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  sample_epsilon, sample_delta",
      "spent on a sample so far, by the client that has spent most (--dp-sgd); null without noise"},
+    {"  with --noise-key system",
+     "who was drawn, and which samples for --dp-sgd, is secret where epsilon counts on it: lines of clients, losses of "
+     "training, counts, times and bytes of cohorts are absent"},
     {"  model_xxh3, tensors_xxh3",
      "XXH3 of the new model's weights, and of each tensor; with personal clusters of all models"},
     {"summary", "the run is done; its test figures are those of the last test"},

@@ -272,8 +272,26 @@ static Status train_client(Replay *self, Error *err) {
     return status;
 }
 
+// A run whose options cannot be read is refused later, with the reason.
+static Status refuse_secret(const Replay *self, Error *err) {
+    Options *options = malloc(sizeof *options);
+    Error ignored;
+    if (!options) return fail(err, STATUS_OS, "no memory for the options of a run");
+    options_defaults(options);
+    const Status read = options_read_run(options, self->options.run, &ignored);
+    const bool is_secret = read == STATUS_OK && strcmp(options->noise_key, "system") == 0;
+    free(options);
+    if (!is_secret) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "%.200s: with --noise-key system the record does not say what was drawn, so there is nothing to compare "
+        "with; replay a run without that option",
+        self->options.run);
+}
+
 static Status replay(Replay *self, int *exit_code, Error *err) {
     uint32_t done;
+    TRY(refuse_secret(self, err));
     TRY(read_record(self, err));
     TRY(run_trust_programs(self->options.run, true, err));
     TRY(make_folder(self, &done, err));

@@ -103,8 +103,7 @@ static Status note_data(Run *run, bool is_ready, Error *err) {
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     TRY(dataset_segment_check(&run->memory.data_segment, err));
     settings_replace(named, sizeof named, data->name, run->options.data);
-    return model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, run->options.seed,
-                            err);
+    return model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, &run->options, err);
 }
 
 // Checks what only this node can find wrong, before anything is created on disk.

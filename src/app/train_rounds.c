@@ -3,6 +3,7 @@
 
 #include "app/commands.h"
 #include "app/train/run_goals.h"
+#include "app/train/run_noise_key.h"
 #include "app/train/run_schedule.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -213,7 +214,10 @@ static Status restore(Run *run, Error *err) {
 }
 
 Status train_in_folder(Run *run, int *exit_code, Error *err) {
-    TRY(nodes_agree(&run->nodes, restore(run, err), err));
+    Status status = restore(run, err);
+    if (status == STATUS_OK && train_is_first(run) && run->rounds_done == 0)
+        status = run_noise_key_begin(&run->memory, &run->options, &run->record, err);
+    TRY(nodes_agree(&run->nodes, status, err));
     if (run->options.trainer[0] && !run->target.given) goals_settle(&run->memory.control->goals, &run->figure);
     if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
     bool done = run->options.resume[0] && train_is_first(run) && train_has_result(run);
@@ -226,7 +230,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
         train_say_how_to_continue(run);
         return STATUS_OK;
     }
-    Status status = train(run, exit_code, err);
+    status = train(run, exit_code, err);
     if (status == STATUS_OK && train_writes(run)) {
         if (train_has_ended(run)) status = train_write_model(run, err);
         close_metrics(run);

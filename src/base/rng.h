@@ -88,10 +88,13 @@ BOTH float rng_float(uint32_t word) {
     return (float)(word >> 8) * (1.0f / 16777216.0f);
 }
 
-// Number `index` of a stream as a double in [0, 1) with 53 random bits.
-static inline double rng_double(RngKey key, uint32_t index) {
-    const RngBlock block = rng_block(key, index, 0, 0, 0);
+// A double in [0, 1) with 53 random bits, from a block; as number `index` of the stream `key`.
+static inline double rng_double_of(RngBlock block) {
     return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
+}
+
+static inline double rng_double(RngKey key, uint32_t index) {
+    return rng_double_of(rng_block(key, index, 0, 0, 0));
 }
 
 // A whole number in [0, bound), bound >= 1. Multiply-shift: the bias is below bound / 2^32.

@@ -142,7 +142,7 @@ static Status prune(const Folder *folder, const NameKind *kind, uint32_t newest,
 // The note of the checksum is put first, so the first 64 zeros in the header are its value: the file is hashed with the
 // zeros and written with the checksum in their place. The tensors are not copied: each is a part of the durable write.
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
-                        const TensorNote *notes, size_t note_count, Error *err) {
+                        const TensorNote *notes, size_t note_count, bool is_secret, Error *err) {
     char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1], *header = NULL;
     size_t header_bytes;
     Owned owned = {0};
@@ -172,7 +172,8 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
     sha256_hex(checksum, parts, count + 1);
     assert(strlen(checksum) == SHA256_DIGITS && header_bytes % 8 == 0);
     memcpy(memmem(header, header_bytes, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
-    status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts, count + 1, err);
+    status =
+        durable_write_as(folder, name_of(name, &WHOLE, rounds_done), is_secret ? 0600 : 0666, parts, count + 1, err);
 fail:
     free(header);
     owned_free(&owned);

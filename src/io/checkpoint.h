@@ -25,9 +25,10 @@ typedef struct NamedTensor {
 } NamedTensor;
 
 // Writes the checkpoint after `rounds_done` rounds into the folder and removes all but the last two up to that round.
-// Checkpoints of later rounds are removed only if they can be read and are damaged.
+// Checkpoints of later rounds are removed only if they can be read and are damaged. is_secret: the file is for its
+// owner alone (0600).
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
-                        const TensorNote *notes, size_t note_count, Error *err);
+                        const TensorNote *notes, size_t note_count, bool is_secret, Error *err);
 
 // Removes what a writer that was killed could not: checkpoints before the last two up to `rounds_done`, and temporary
 // files.

@@ -16,10 +16,10 @@
 #include "base/log.h"
 
 // Writes and syncs the temporary file. Returns 0, or -1 with errno.
-static int write_temporary(int folder, const char *name, const FilePart *parts, size_t part_count) {
+static int write_temporary(int folder, const char *name, mode_t mode, const FilePart *parts, size_t part_count) {
     // An existing file of this name may have other names (hard links), so it is replaced, not written into.
     if (unlinkat(folder, name, 0) != 0 && errno != ENOENT) return -1;
-    int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0) return -1;
     bool good = true;
     for (size_t i = 0; i < part_count && good; i++)
@@ -32,11 +32,16 @@ static int write_temporary(int folder, const char *name, const FilePart *parts, 
 }
 
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err) {
+    return durable_write_as(folder, name, 0666, parts, part_count, err);
+}
+
+Status durable_write_as(const Folder *folder, const char *name, mode_t mode, const FilePart *parts, size_t part_count,
+                        Error *err) {
     char temporary[NAME_MAX + 1];
     assert(*name && !strchr(name, '/')); // a name in the folder, whose rename is atomic
     if ((size_t)snprintf(temporary, sizeof temporary, ".%s.partial", name) >= sizeof temporary)
         return fail(err, STATUS_IO, "%s/%s: the file's name is too long", folder->path, name);
-    if (write_temporary(folder->fd, temporary, parts, part_count) != 0 ||
+    if (write_temporary(folder->fd, temporary, mode, parts, part_count) != 0 ||
         renameat(folder->fd, temporary, folder->fd, name) != 0) {
         Status status = fail_errno(err, STATUS_IO, "%s/%s cannot be written", folder->path, name);
         unlinkat(folder->fd, temporary, 0);

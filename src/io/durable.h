@@ -29,6 +29,10 @@ typedef struct FilePart {
 // the new file already in place.
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
+// As durable_write, with a file of this mode (less the umask) in place of 0666.
+Status durable_write_as(const Folder *folder, const char *name, mode_t mode, const FilePart *parts, size_t part_count,
+                        Error *err);
+
 // Writes the parts one after another to a file that the user names. Fails as output_file_open and file_close do.
 Status file_write(const char *path, const FilePart *parts, size_t part_count, Error *err);
 

@@ -11,8 +11,10 @@ enum { PARAMETERS = 501, CLIENTS = 6, FIRST = 20, END = 31 };
 
 static const uint32_t COHORT[CLIENTS] = {70, 3, 12, 5, 41, 9};
 
+static const NoiseKey KEY = {{77, 1, 2, 3}};
+
 static Masking masking_of(uint32_t round) {
-    return (Masking){.seed = 77,
+    return (Masking){.key = &KEY,
                      .round = round,
                      .clients = COHORT,
                      .count = CLIENTS,

@@ -9,6 +9,8 @@
 #include "fedavg/rules/sum/aggregate.h"
 #include "tests/check.h"
 
+static const NoiseKey KEY = {{5, 6, 7, 8}};
+
 static Recipe parsed(const char *text) {
     Recipe recipe;
     Error err;
@@ -76,15 +78,15 @@ static void the_clip_follows_a_quantile_of_the_lengths(void **state) {
     const ReleasePlan plan = planned("send adaptive-clip");
     const Chosen *clip = &recipe.clip;
     assert_true(plan.count_noise == 0);
-    assert_true(fabs(release_next_clip(1, clip, &plan, 100, 0, 1, 1) - exp(-0.1)) < 1e-15);
-    assert_true(fabs(release_next_clip(1, clip, &plan, 100, 100, 1, 1) - exp(0.1)) < 1e-15);
-    assert_true(release_next_clip(1, clip, &plan, 100, 50, 1, 1) == 1);
-    assert_true(release_next_clip(1, clip, &plan, 0, 0, 1, 1) == 1); // nobody has said anything
+    assert_true(fabs(release_next_clip(1, clip, &plan, 100, 0, &KEY, 1) - exp(-0.1)) < 1e-15);
+    assert_true(fabs(release_next_clip(1, clip, &plan, 100, 100, &KEY, 1) - exp(0.1)) < 1e-15);
+    assert_true(release_next_clip(1, clip, &plan, 100, 50, &KEY, 1) == 1);
+    assert_true(release_next_clip(1, clip, &plan, 0, 0, &KEY, 1) == 1); // nobody has said anything
     const Recipe fixed = parsed("send clip 1");
-    assert_true(release_next_clip(1, &fixed.clip, &plan, 100, 0, 1, 1) == 1);
+    assert_true(release_next_clip(1, &fixed.clip, &plan, 100, 0, &KEY, 1) == 1);
     const ReleasePlan noisy = planned("dp-adaptive");
-    const double one = release_next_clip(1, clip, &noisy, 100, 50, 1, 1),
-                 two = release_next_clip(1, clip, &noisy, 100, 50, 1, 2);
+    const double one = release_next_clip(1, clip, &noisy, 100, 50, &KEY, 1),
+                 two = release_next_clip(1, clip, &noisy, 100, 50, &KEY, 2);
     assert_true(one != 1 && one != two && fabs(one - 1) < 0.1);
 }
 
@@ -94,9 +96,9 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
     static int64_t total[COUNT], again[COUNT], other[COUNT];
     const double deviation = 0.01;
     const PersonalRun sent[] = {{0, FIRST}, {END, COUNT}};
-    release_add_noise(total, deviation, 5, 3, sent, 2);
-    release_add_noise(again, deviation, 5, 3, sent, 2);
-    release_add_noise(other, deviation, 5, 4, sent, 2);
+    release_add_noise(total, deviation, &KEY, 3, sent, 2);
+    release_add_noise(again, deviation, &KEY, 3, sent, 2);
+    release_add_noise(other, deviation, &KEY, 4, sent, 2);
     assert_memory_equal(total, again, sizeof total);
     double squares = 0, product = 0;
     for (int i = 0; i < COUNT; i++) {
@@ -108,7 +110,7 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
     assert_true(fabs(variance / (deviation * deviation) - 1) < 5 * sqrt(2.0 / COUNT));
     assert_true(fabs(product / (COUNT * deviation * deviation)) < 5 / sqrt(COUNT)); // of another round
     static int64_t none[COUNT];
-    release_add_noise(none, 0, 5, 3, sent, 2);
+    release_add_noise(none, 0, &KEY, 3, sent, 2);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(none[i], 0);
 }
@@ -120,7 +122,7 @@ static void noise_on_a_tree_grows_with_the_bits_of_the_round(void **state) {
     const PersonalRun all = {0, COUNT};
     static int64_t total[COUNT], one[COUNT];
     for (uint32_t round = 1; round <= ROUNDS; round++) {
-        release_add_tree_noise(total, 0.01, ROUNDS, 5, round, &all, 1);
+        release_add_tree_noise(total, 0.01, ROUNDS, &KEY, round, &all, 1);
         double squares = 0;
         for (int i = 0; i < COUNT; i++)
             squares += (double)total[i] * (double)total[i] * 0x1p-80;
@@ -130,7 +132,7 @@ static void noise_on_a_tree_grows_with_the_bits_of_the_round(void **state) {
         if (round == 1) memcpy(one, total, sizeof one);
     }
     static int64_t anew[COUNT]; // with the next tree: what there was stays, and another node joins
-    release_add_tree_noise(anew, 0.01, ROUNDS, 5, ROUNDS + 1, &all, 1);
+    release_add_tree_noise(anew, 0.01, ROUNDS, &KEY, ROUNDS + 1, &all, 1);
     double product = 0;
     for (int i = 0; i < COUNT; i++)
         product += (double)anew[i] * (double)one[i] * 0x1p-80;

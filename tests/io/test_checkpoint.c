@@ -42,7 +42,7 @@ static Folder open_folder(const char *path) {
 
 static Status write_round(const char *path, uint32_t round, Error *err) {
     Folder folder = open_folder(path);
-    Status status = checkpoint_write(&folder, round, TENSORS, 2, NOTES, 1, err);
+    Status status = checkpoint_write(&folder, round, TENSORS, 2, NOTES, 1, false, err);
     close(folder.fd);
     return status;
 }
@@ -145,7 +145,7 @@ static void what_cannot_be_read_ends_the_search(void **state) {
     assert_int_equal(checkpoint_open_last(&file, &found, &rounds_done, &folder, &err), STATUS_IO);
     assert_non_null(strstr(err.message, "unreadable cannot be listed"));
     fail_readdir_after = 1;
-    assert_int_equal(checkpoint_write(&folder, 1, TENSORS, 2, NOTES, 1, &err), STATUS_IO);
+    assert_int_equal(checkpoint_write(&folder, 1, TENSORS, 2, NOTES, 1, false, &err), STATUS_IO);
     fail_readdir_after = -1;
     assert_true(exists(folder_path, 3) && exists(folder_path, 4));
     assert_int_equal(unlink(round_path(path, folder_path, 4)), 0);

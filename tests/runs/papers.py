@@ -6,6 +6,8 @@ import statistics
 
 import numpy as np
 
+import noise_streams
+
 SIZES, SIDE, CLASSES, ROUNDS, STEPS, LR, MOMENTUM = [40, 25, 10], 5, 4, 5, 3, 0.2, 0.5
 SHARES = {"samples": lambda n: n, "uniform": lambda n: 1, "sqrt": np.sqrt, "log": lambda n: np.log10(1 + n)}
 
@@ -368,9 +370,9 @@ def philox(key, counter):
     return c
 
 
-def normals(purpose, a, b, count, seed=1, c=0):
+def normals(purpose, a, b, count, seed=1):
     """The first of a stream of base/rng.h, by Box and Muller."""
-    key, unit = philox((seed, 0), (purpose, a, b, c))[:2], lambda high, low: ((high << 32 | low) >> 12) + 0.5
+    key, unit = philox((seed, 0), (purpose, a, b, 0))[:2], lambda high, low: ((high << 32 | low) >> 12) + 0.5
     words = [philox(key, (i, 1, 0, 0)) for i in range(count)]
     return np.array([np.sqrt(-2 * np.log(unit(*w[:2]) / 2 ** 52)) * np.cos(2 * np.pi * unit(*w[2:]) / 2 ** 52) for w in words])
 
@@ -394,17 +396,17 @@ def powersgd(rank, feedback=True, compress=30):
 
 
 def dp_sgd(clip, noise, batch, draw=46, hide=47):
-    """Abadi and others 2016, as Opacus has it: each sample is drawn with one probability, and its gradient clipped."""
+    """Abadi and others 2016, as Opacus has it, with --noise-key: each sample is drawn with one probability, and its gradient clipped."""
     def step(w, client, key):
-        chance, stream = min(1, batch / client.n), philox((1, 0), (draw, *key))[:2]
+        chance, drawn = min(1, batch / client.n), noise_streams.words(draw, *key, client.n // 4 + 1)
         total = np.zeros_like(w)
         for i in range(client.n):
-            if philox(stream, (i // 4, 0, 0, 0))[i % 4] < 2 ** 32 * chance:
+            if drawn[i // 4, i % 4] < 2 ** 32 * chance:
                 z = client.x[i] @ w
                 p = np.exp(z - z.max())
                 gradient = np.outer(client.x[i], p / p.sum() - client.y[i])
                 total += gradient * min(1, clip / (np.linalg.norm(gradient) + 1e-6))
-        drawn = normals(hide, *key[:2], w.size, c=key[2]) if noise else np.zeros(w.size)
+        drawn = noise_streams.normals(hide, *key, w.size) if noise else np.zeros(w.size)
         total += clip * noise * np.vstack([drawn[:-CLASSES].reshape(CLASSES, -1).T, drawn[-CLASSES:]])
         return total / min(batch, client.n)
 

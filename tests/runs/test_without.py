@@ -5,6 +5,7 @@ Usage: test_without.py PATH_OF_SOUNDER [unittest arguments]; with the program on
 import os, unittest
 
 import test_zoo
+from noise_streams import KEY
 from runs import SANITIZED, SOUNDER, RunCase, merged
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -21,6 +22,10 @@ COUNTING = ("scaffold", "feddyn", "easgd", "eamsgd", "dp-fedavg", "dp-adaptive",
 UNMOVED = ("local-only", "krum")  # whose clients send nothing; which has chosen others
 
 
+def is_private(algorithm):
+    return algorithm.startswith(("dp-", "local-dp"))
+
+
 class Without(RunCase):
     def one(self, run, *options, code=0):
         return self.train(*merged(*SOME, *options), "--out", run, code=code)[1]
@@ -33,7 +38,8 @@ class Without(RunCase):
         more = test_zoo.MORE.get(algorithm, [])
         fewest = ["--clients-per-round", FEWEST[algorithm]] if algorithm in FEWEST else []
         momentum = [] if algorithm.startswith(test_zoo.STILL) else ["--momentum", "0.5"]
-        return [*momentum, "--algorithm", test_zoo.NUMBERS.get(algorithm, algorithm), *more, *fewest]
+        noise = ["--noise-key", KEY] if is_private(algorithm) else []  # else no two runs share their noise
+        return [*momentum, "--algorithm", test_zoo.NUMBERS.get(algorithm, algorithm), *more, *fewest, *noise]
 
     def check(self, name, options, absent, whole, part):
         """All bits are those of the run with them up to the first round in which one of them trains, if the rule counts no clients; then they differ."""

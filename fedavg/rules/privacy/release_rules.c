@@ -148,41 +148,49 @@ enum { STREAM_OF_SUMS = 0, STREAM_OF_COUNTS = 2 };
 // The noise of a weight depends on its index, not on which other weights are sent. A run with personal layers therefore
 // has, on the weights that it sends, the noise of a run without such layers. Noise is rounded to the unit of the sums:
 // the total stays an exact integer on every node.
-static void add_along(int64_t *total, double scale, RngKey key, const PersonalRun *sent, uint32_t runs) {
+static void add_along(int64_t *total, double scale, NoiseStream *noise, const PersonalRun *sent, uint32_t runs) {
     for (uint32_t r = 0; r < runs; r++)
         for (uint64_t i = sent[r].first; i < sent[r].end; i++)
-            total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+            total[i] += llrint(scale * noise_normal(noise, i));
 }
 
-void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
+void release_add_noise(int64_t *total, double deviation, const NoiseKey *key, uint32_t round, const PersonalRun *sent,
                        uint32_t runs) {
-    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_SUMS);
-    if (deviation > 0) add_along(total, deviation * AGGREGATE_UNIT, key, sent, runs);
+    NoiseStream noise;
+    noise_begin(&noise, key, RNG_DP_NOISE, round, 0, STREAM_OF_SUMS);
+    if (deviation > 0) add_along(total, deviation * AGGREGATE_UNIT, &noise, sent, runs);
 }
 
 // Round `now` of a tree completes the node of 2^level rounds, where level counts its trailing 0 bits. Round 4 (100 in
 // binary) completes the node over rounds 1 to 4: the noise of that node is added, and the noises of the node over
 // rounds 1 and 2 and of the node of round 3, which the sum has had so far, are subtracted. Each node's noise is drawn
 // from its place in the tree, so that what is subtracted is exactly what was added.
-void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
+void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, const NoiseKey *key, uint32_t round,
                             const PersonalRun *sent, uint32_t runs) {
     const uint32_t tree = (round - 1) / tree_rounds, now = (round - 1) % tree_rounds + 1, before = now - 1;
     const double scale = deviation * AGGREGATE_UNIT;
+    NoiseStream noise;
     uint32_t level = 0;
     if (deviation == 0) return;
-    for (; (now >> level & 1) == 0; level++) // the nodes below the completed one: each of 2^level rounds
-        add_along(total, -scale, rng_key(seed, RNG_DP_TREE, tree, level, before >> level), sent, runs);
-    add_along(total, scale, rng_key(seed, RNG_DP_TREE, tree, level, now >> level), sent, runs);
+    for (; (now >> level & 1) == 0; level++) { // the nodes below the completed one: each of 2^level rounds
+        noise_begin(&noise, key, RNG_DP_TREE, tree, level, before >> level);
+        add_along(total, -scale, &noise, sent, runs);
+    }
+    noise_begin(&noise, key, RNG_DP_TREE, tree, level, now >> level);
+    add_along(total, scale, &noise, sent, runs);
 }
 
 // A geometric step towards the quantile: norm exp(-rate (b - quantile)), where b is the fraction of updates within the
 // norm, estimated with noise. The count is centred at half, which halves the effect of one client, as in the paper.
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
-                         uint64_t seed, uint32_t round) {
+                         const NoiseKey *key, uint32_t round) {
     if (clip->row != CLIP_ADAPTIVE || plan->arriving == 0) return norm;
-    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_COUNTS);
+    NoiseStream noise;
     double within = (double)(arrived - clipped) - arrived / 2.0;
-    if (plan->count_noise > 0) within += plan->count_noise * rng_normal(key, 0);
+    if (plan->count_noise > 0) {
+        noise_begin(&noise, key, RNG_DP_NOISE, round, 0, STREAM_OF_COUNTS);
+        within += plan->count_noise * noise_normal(&noise, 0);
+    }
     const double part = fmin(1, fmax(0, within / plan->arriving + 0.5));
     return norm * exp(-clip->number[CLIP_RATE] * (part - clip->number[CLIP_QUANTILE]));
 }

@@ -10,16 +10,16 @@
 // A tree (DP-FTRL: Kairouz et al., ICML 2021) has noise of that deviation on each of its nodes, which cover 1, 2, 4 ...
 // rounds. The sum of all updates up to a round has the noise of the nodes that make up these rounds, one for each 1 bit
 // of their number. So a round adds the noise of the node that it completes and subtracts the noise of the nodes below
-// it. Nodes are functions of (seed, tree, level, index), so nothing has to be remembered.
+// it. Nodes are functions of (key, tree, level, index), so nothing has to be remembered.
 //
-// The stream of noise follows from the seed: anyone who knows the seed can subtract the noise. A model that will be
-// published needs a secret seed.
+// The key of the noise subtracts it: rules/noise_key.h says where the key is from.
 #ifndef SOUNDER_FEDAVG_RULES_PRIVACY_RELEASE_RULES_H
 #define SOUNDER_FEDAVG_RULES_PRIVACY_RELEASE_RULES_H
 
 #include "base/err.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/noise_key.h"
 #include "fedavg/rules/privacy/accountant.h"
 #include "fedavg/rules/rule.h"
 
@@ -66,16 +66,16 @@ Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip
 void release_shares(CohortShares *all, Member *members, uint32_t count, double cohort);
 
 // total (parameters) += noise of this deviation, in units of 2^-40, for the parameters that are sent.
-void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
+void release_add_noise(int64_t *total, double deviation, const NoiseKey *key, uint32_t round, const PersonalRun *sent,
                        uint32_t runs);
 
 // For a round of a tree: adds the change of the tree's noise.
-void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
+void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, const NoiseKey *key, uint32_t round,
                             const PersonalRun *sent, uint32_t runs);
 
 // The clipping norm of the next round (Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021), after `arrived` updates of
 // which `clipped` were longer than the norm.
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
-                         uint64_t seed, uint32_t round);
+                         const NoiseKey *key, uint32_t round);
 
 #endif

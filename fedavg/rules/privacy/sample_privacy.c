@@ -3,25 +3,26 @@
 #include <math.h>
 #include <stdlib.h>
 
-RngKey private_key(RngPurpose purpose, const Noise *step) {
-    return rng_key(step->seed, purpose, step->round, step->client, step->step);
-}
-
 // A block has four words, one per sample. The bound is at most 2^32, which no word reaches: every sample is drawn then.
-uint32_t private_batch(uint32_t *drawn, const uint32_t *samples, uint32_t n, uint32_t batch_size, RngKey key) {
+uint32_t private_batch(uint32_t *drawn, const uint32_t *samples, uint32_t n, uint32_t batch_size,
+                       const NoiseKey *secret, const Noise *step) {
     const uint64_t bound = batch_size >= n ? 1ull << 32 : (uint64_t)(0x1p32 * batch_size / n);
+    DrawStream stream;
+    RngBlock block = {{0}};
     uint32_t count = 0;
+    draw_begin(&stream, secret, step->seed, RNG_DP_BATCH, step->round, step->client, step->step);
     for (uint32_t i = 0; i < n; i++) {
-        static const RngBlock zeros;
-        const RngBlock block = n > batch_size ? rng_block(key, i / 4, 0, 0, 0) : zeros;
+        if (n > batch_size && i % 4 == 0) block = draw_block(&stream, i / 4);
         if (block.word[i % 4] < bound) drawn[count++] = samples[i];
     }
     return count;
 }
 
-void private_noise(float *sum, double deviation, size_t count, RngKey key) {
+void private_noise(float *sum, double deviation, size_t count, const NoiseKey *key, const Noise *step) {
+    NoiseStream noise;
+    noise_begin(&noise, key, RNG_DP_STEP, step->round, step->client, step->step);
     for (size_t i = 0; i < count && deviation > 0; i++)
-        sum[i] += (float)(deviation * rng_normal(key, (uint32_t)i));
+        sum[i] += (float)(deviation * noise_normal(&noise, i));
 }
 
 // The budget ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@
 // cancel. The server asks the remaining clients of the cohort for the b_k of those that handed in, and for the g_ij of
 // those that did not. The result is the plain sum to the bit.
 //
-// Anyone who knows --seed knows all streams, and no keys or shares of secrets are exchanged: the simulation covers the
-// arithmetic, the bytes, and that too few survivors lose the round.
+// All streams follow from one key of the run (rules/noise_key.h), and no keys or shares of secrets are
+// exchanged: the simulation covers the arithmetic, the bytes, and that too few survivors lose the round.
 //
 // A cohort of m clients draws m (m + 1) streams as long as the model.
 #ifndef SOUNDER_FEDAVG_RULES_SEND_MASKS_H
@@ -18,10 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedavg/rules/noise_key.h"
+
 enum { MASK_NEIGHBOUR_BYTES = 32 }; // per pair of clients: a key, a share of a secret
 
 typedef struct Masking {
-    uint64_t seed;
+    const NoiseKey *key; // of the run; borrowed
     uint32_t round;
     const uint32_t *clients; // (count) that have begun, in any order
     uint32_t count;

@@ -16,9 +16,9 @@ enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
 // Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order. This is
 // the shuffle of Fisher and Yates, stopped after `size` picks. Pick i uses word i of the stream alone, so that a longer
 // draw begins with the picks of a shorter one (schedule_simulate.c).
-static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, RngKey key) {
+static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, DrawStream *stream) {
     for (uint32_t drawn = 0; drawn < size && (size < count || in_order); drawn++) {
-        uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
+        uint32_t word = draw_block(stream, drawn).word[0];
         uint32_t pick = drawn + rng_below(word, count - drawn);
         uint32_t held = items[drawn];
         items[drawn] = items[pick];
@@ -30,7 +30,9 @@ static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_or
 static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
     for (uint32_t client = 0; client < draw->clients; client++)
         drawn[client] = client;
-    draw_some(drawn, draw->clients, draw->size, draw->in_order, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    DrawStream stream;
+    draw_begin(&stream, draw->secret, draw->seed, RNG_SAMPLER, draw->round, 0, 0);
+    draw_some(drawn, draw->clients, draw->size, draw->in_order, &stream);
     return draw->size;
 }
 
@@ -43,11 +45,12 @@ static uint64_t below(RngKey key, uint32_t index, uint64_t bound) {
 
 // One coin per client, at one rate: the accountant's bound for Poisson sampling holds only for independent draws.
 static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
-    RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_POISSON, 0);
+    DrawStream stream;
+    draw_begin(&stream, draw->secret, draw->seed, RNG_SAMPLER, draw->round, STREAM_POISSON, 0);
     double rate = (double)draw->size / draw->clients;
     uint32_t count = 0;
     for (uint32_t client = 0; client < draw->clients; client++)
-        if (rng_double(key, client) < rate) drawn[count++] = client;
+        if (rng_double_of(draw_block(&stream, client)) < rate) drawn[count++] = client;
     return count;
 }
 
@@ -142,7 +145,9 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
             rng_double(there, client) < draw->world->availability)
             drawn[count++] = client;
     uint32_t size = count < draw->size ? count : draw->size;
-    draw_some(drawn, count, size, false, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    DrawStream stream;
+    draw_begin(&stream, draw->secret, draw->seed, RNG_SAMPLER, draw->round, 0, 0);
+    draw_some(drawn, count, size, false, &stream);
     return size;
 }
 

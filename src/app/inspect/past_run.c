@@ -154,6 +154,24 @@ void past_run_option(char *text, const PastRun *run, const Option *option) {
     if (!empty && option_applies(&run->options, option)) option_format(text, &run->options, option);
 }
 
+bool past_run_tells_epsilon(const PastRun *run) {
+    static const char *const keys[] = {"epsilon", "sample_epsilon", "local_epsilon"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!isnan(past_run_number(run->values, keys[i]))) return true;
+    return false;
+}
+
+void past_runs_say_privacy(FILE *file, const PastRun *runs, size_t count) {
+    size_t private = 0;
+    for (size_t i = 0; i < count; i++)
+    private += past_run_tells_epsilon(&runs[i]);
+    if (private > 1)
+        fprintf(file,
+                "epsilons add up: each of %zu runs has its own, and who sees models or figures of several, of clients "
+                "that take part in them, has their sum\n",
+                private);
+}
+
 static bool have_same(const PastRun *a, const PastRun *b, const Option *option) {
     char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
     past_run_option(left, a, option);

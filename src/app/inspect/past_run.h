@@ -8,6 +8,7 @@
 #define SOUNDER_APP_INSPECT_PAST_RUN_H
 
 #include <jansson.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "app/options/option_table.h"
@@ -62,6 +63,11 @@ void past_run_option(char *text, const PastRun *run, const Option *option);
 
 // Whether the runs have different values of the option.
 bool past_runs_differ(const PastRun *runs, size_t count, const Option *option);
+
+bool past_run_tells_epsilon(const PastRun *run);
+
+// Prints a line where several of the runs tell an epsilon: what they spend together.
+void past_runs_say_privacy(FILE *file, const PastRun *runs, size_t count);
 
 typedef struct PastRuns {
     PastRun *all; // owned, (count), ordered by path

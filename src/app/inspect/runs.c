@@ -95,6 +95,7 @@ static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *
     if (finished < runs->count)
         printf("left out, for %s not finished: %zu of %zu runs\n", runs->count - finished == 1 ? "it is" : "they are",
                runs->count - finished, runs->count);
+    past_runs_say_privacy(stdout, runs->all, finished);
 }
 
 static Status fill_means(Table *table, const PastRuns *runs, size_t finished, ByOptions *by, const char *show,
@@ -160,6 +161,8 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     if (options.against[0] && !options.clients) {
         const Against asked = {options.against, options.by, options.show};
         status = against_print(&runs, &asked, (TableFormat)options.format, err);
+        if (status == STATUS_OK && options.format == TABLE_TEXT)
+            past_runs_say_privacy(stdout, runs.all, past_runs_finished_first(&runs));
     } else if (options.by[0] && !options.clients) {
         status = runs_print_means(&runs, options.by, options.show, (TableFormat)options.format, err);
     } else {

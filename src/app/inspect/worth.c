@@ -210,6 +210,9 @@ static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *er
     if (speaks) puts("");
     TRY(print_shares(worth, err));
     if (speaks) print_sum(worth);
+    if (speaks && past_run_tells_epsilon(&worth->run))
+        printf("epsilons add up: each of %zu runs has that of %.200s, and who sees values of all has their sum\n",
+               plan->count, worth->options.folders[0]);
     return STATUS_OK;
 }
 

@@ -60,6 +60,12 @@ static bool spends_epsilon(const Options *options) {
            !isnan(recipe.release.number[RELEASE_EPSILON]);
 }
 
+static bool adds_noise(const Options *options) {
+    const Traits traits = options_algorithm(options).traits;
+    return traits.has[TRAIT_RELEASES] || traits.has[TRAIT_NOISES] || traits.has[TRAIT_MASKS] ||
+           (options->dp_sgd[0] && strcmp(options->dp_sgd, "none") != 0);
+}
+
 static bool is_not_ssgd(const Options *options) {
     return !options_algorithm(options).engine->in_lockstep;
 }
@@ -284,7 +290,7 @@ const Option option_table[] = {
      .help = "these clients never arrive (3,7 or 3-7): where one is drawn, its place stays empty. Their samples are in no step, weight of "
              "a class, or test of clients (sounder eval RUN --client 3 tests the model on them), and rules count the others alone. All other "
              "draws are those of the run with them, and so are all bits up to the first round in which one of them is drawn, unless a rule "
-             "counts clients (scaffold, feddyn, easgd, a release); so is the scaling of --data, by all samples (`sounder worth`)"},
+             "counts clients (scaffold, feddyn, easgd, a release) or adds noise, which is another one in each run; so is the scaling of --data, by all samples (`sounder worth`)"},
     {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD, .neutral = true,
      .also = "drop-percent straggler",
      .placeholder = "FORM", .preset = "0",
@@ -435,7 +441,15 @@ const Option option_table[] = {
              "most 1), clips the gradient of each, adds noise to their sum, and divides by --batch-size (or fewer samples); an epoch has as many "
              "steps as ever. Rounds tell the epsilon of the client that has spent most, between data sets in which one sample "
              "joins or leaves. It is that of the updates: the losses and tests of clients in the record are not private, and "
-             "who knows --seed knows the noise. Each sample is a pass of its own: a step takes ten to fifty times as long"},
+             "--seed tells the noise, unless --noise-key hides it. Each sample is a pass of its own: a step takes ten to fifty times as long"},
+    {.name = "noise-key", .type = OPTION_TEXT, FIELD(noise_key), .group = GROUP_TRAINING, .added = true,
+     .also = "secure-rng secure-mode secure-random noise-seed dp-seed",
+     .placeholder = "system|HEX", .derived = "--seed, and all that makes the run", .choices = {"system"},
+     .applies = adds_noise, .condition = "noise or masks (release, send noise or send masked in --algorithm, or --dp-sgd)",
+     .help = "where the noise of privacy is from. By default it repeats from --seed, for papers and sweeps, and no two different "
+             "runs share it. system: from 256 random bits of the system, with the draws of clients and of --dp-sgd that epsilon "
+             "takes for secret, for a model that is published: they are in the checkpoints alone, the record leaves out who was "
+             "drawn, and the run repeats by --resume, not by --seed. HEX: 64 digits that fix it, for tests"},
     {.name = "client-optimizer-state", .type = OPTION_CHOICE, FIELD(training.optimizer_state), .group = GROUP_TRAINING,
      .placeholder = "WHICH", .preset = "fresh",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,

@@ -104,6 +104,7 @@ typedef struct Options {
     int gpu;                             // in CUDA's numbering, if given; else the one of the local rank, or the first
     int models_per_launch;               // clients in lockstep on the GPU; 0: as many as fit
     bool tf32;                           // false
+    char noise_key[OPTION_TEXT_BYTES];   // "": from seed and run; "system"; or 64 hexadecimal digits
     int mps;                             // MpsUse: auto
     char out[OPTION_TEXT_BYTES];         // "": runs/<time>-<model>
     char resume[OPTION_TEXT_BYTES];      // "": a new run
@@ -207,6 +208,16 @@ Status options_check_plan(const Options *options, Error *err); // what --plan do
 // Returns the FILE of --clock replay:FILE; NULL: nothing is replayed.
 const char *options_replay(const Options *options);
 bool options_clock_is_real(const Options *options);
+
+// Where the key of the run's noise is from: NOISE_KEY_NONE if it has no noise and no masks.
+NoiseKeyKind options_noise_key(const Options *options);
+
+// Whether the run adds noise that hides clients, samples, or single updates. Its rounds then tell an epsilon.
+bool options_add_noise(const Options *options);
+
+// Whether the record must not say who was drawn, or which samples: an epsilon takes that for secret.
+bool options_hide_cohorts(const Options *options);
+bool options_hide_batches(const Options *options);
 
 // Whether the rounds are tested on a validation set, and the test set is for the end.
 static inline bool options_validate(const Options *options) {

@@ -237,9 +237,44 @@ static Status check_growth(const Options *options, Error *err) {
                           options->clients_per_round);
 }
 
+NoiseKeyKind options_noise_key(const Options *options) {
+    if (!option_applies(options, option_find("noise-key"))) return NOISE_KEY_NONE;
+    if (!options->noise_key[0]) return NOISE_KEY_OF_RUN;
+    return strcmp(options->noise_key, "system") == 0 ? NOISE_KEY_SYSTEM : NOISE_KEY_GIVEN;
+}
+
+bool options_add_noise(const Options *options) {
+    const ReleasePlan *release = &options->release;
+    return release->updates_noise > 0 || release->local_noise > 0 || options->training.privacy.noise > 0;
+}
+
+// Where all clients take part, and on a tree, epsilon counts on no draw.
+bool options_hide_cohorts(const Options *options) {
+    const Mechanism *mechanism = &options->release.mechanism;
+    return options_noise_key(options) == NOISE_KEY_SYSTEM && options->release.hides &&
+           mechanism->cohorts != COHORTS_TREE && mechanism->rate < 1;
+}
+
+bool options_hide_batches(const Options *options) {
+    return options_noise_key(options) == NOISE_KEY_SYSTEM && options->training.privacy.clip > 0;
+}
+
+static Status check_noise_key(const Options *options, Error *err) {
+    NoiseKey ignored;
+    if (options_noise_key(options) == NOISE_KEY_GIVEN && !noise_key_read(&ignored, options->noise_key))
+        return options_refuse(options, "noise-key", err, " %.70s: needs system, or %d hexadecimal digits",
+                              options->noise_key, 2 * NOISE_KEY_BYTES);
+    if (options->trace[0] && (options_hide_cohorts(options) || options_hide_batches(options)))
+        return options_refuse(options, "trace", err,
+                              ": says which clients were drawn and how much they trained, which --noise-key system "
+                              "keeps secret; leave one of the two out");
+    return STATUS_OK;
+}
+
 Status options_resolve_rules(Options *options, Error *err) {
     TRY(check_growth(options, err));
     TRY(resolve_release(options, err));
+    TRY(check_noise_key(options, err));
     TRY(check_updates(options, err));
     TRY(check_attack(options, err));
     return check_arrivals(options, err);

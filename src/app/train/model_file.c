@@ -95,13 +95,14 @@ void model_about_free(ModelAbout *about) {
     }
 }
 
-Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
-                        Error *err) {
+Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash,
+                        const Options *options, Error *err) {
     snprintf(about->data, sizeof about->data, "%s", named);
     write_hash(about->data_hash, hash);
     about->features[0] = '\0';
     if (data->items.features) write_hash(about->features, data->items.features);
-    snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
+    about->seed[0] = '\0';
+    if (!options_add_noise(options)) snprintf(about->seed, sizeof about->seed, "%" PRIu64, options->seed);
     model_about_free(about);
     if (data->class_names) about->class_names = list_names(data);
     const bool are_texts = data->items.vocabulary > 0;
@@ -137,7 +138,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.loss", spec->one_vs_rest ? "bce" : NULL},
                                          {"sounder.mean", text_or_none(about->mean)},
                                          {"sounder.model", about->text},
-                                         {"sounder.seed", about->seed},
+                                         {"sounder.seed", *about->seed ? about->seed : NULL},
                                          {"sounder.stddev", text_or_none(about->stddev)},
                                          {"sounder.vocabulary", about->vocabulary}};
     notes->count = 0;

@@ -38,9 +38,10 @@ typedef struct ModelAbout {
 
 void model_about_free(ModelAbout *about);
 
-// Fills all members but the layer list. named: the --data of the run. hash: run_hash_data of the data set.
-Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
-                        Error *err);
+// Fills all members but the layer list. named: the --data of the run. hash: run_hash_data of the data set. The seed of
+// the options is noted, except in a private run, whose noise repeats from it.
+Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash,
+                        const Options *options, Error *err);
 
 // The notes of a net; the strings are in this struct and in about.
 typedef struct ModelNotes {

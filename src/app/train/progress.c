@@ -209,6 +209,22 @@ static void say_sample_privacy(Progress *progress, const Heading *heading) {
         privacy->delta);
 }
 
+// Two runs release what they compute from one client twice, and their epsilons add up.
+static void say_noise(Progress *progress, const Options *options) {
+    static const char publish[] = "; to publish this model, train it with --noise-key system";
+    const NoiseKeyKind key = options_noise_key(options);
+    if (key == NOISE_KEY_SYSTEM)
+        progress_say(progress,
+                     "the noise does not repeat: its key is in the checkpoints alone, which are not for others\n");
+    else
+        progress_say(progress, "the noise repeats from %s%s\n", key == NOISE_KEY_GIVEN ? "--noise-key" : "--seed",
+                     publish);
+    if (options->without[0])
+        progress_say(progress,
+                     "epsilons add up: who has this model and one of the clients --without %.60s, too, has both\n",
+                     options->without);
+}
+
 // The sum of one client is its update.
 static void warn_of_masks(const Options *options) {
     if (options->clients_per_round == 1 && options_algorithm(options).traits.has[TRAIT_MASKS])
@@ -234,6 +250,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
     if (heading->options->release.hides) say_privacy(progress, heading);
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
+    if (options_add_noise(options)) say_noise(progress, options);
     if (progress->first) warn_of_tests(options, heading->partition);
     if (progress->first) warn_of_masks(options);
     if (progress->first) warn_of_order(heading);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/options/option_table.h"
+#include "app/train/run_noise_key.h"
 #include "nn/kernels.h"
 
 // Another program gives other bits by intention.
@@ -16,6 +17,13 @@ static Status read_trainer(ReopenedRun *run, const char *name, Error *err) {
                     "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
                     name, run->past.trainer, now.trainer);
     return run_check_stays(&run->past, &now, name, err);
+}
+
+// The programs are those of the run: its trainer has been compared, and its aggregator has no part in what is repeated.
+static void fill_record(RunRecord *record, const ReopenedRun *run) {
+    run_record_fill(record, &run->options, &run->memory, run_hash_data(&run->memory.data), kernels_best()->name, "");
+    snprintf(record->trainer, sizeof record->trainer, "%s", run->past.trainer);
+    snprintf(record->aggregator, sizeof record->aggregator, "%s", run->past.aggregator);
 }
 
 Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name, const char *what, Error *err) {
@@ -40,14 +48,14 @@ Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name,
                             : run_read_model(&run->spec, run->about.text, options, &run->memory.data, err));
     TRY(run_folder_open(&run->folder, folder, err));
     const TrainerNet *net = options->trainer[0] ? &run->net : NULL;
-    return run_create_memory(&run->memory, options, &run->spec, net, &run->about, &device, &run->folder, &nodes, err);
+    TRY(run_create_memory(&run->memory, options, &run->spec, net, &run->about, &device, &run->folder, &nodes, err));
+    fill_record(&run->record, run);
+    return run_noise_key_begin(&run->memory, options, &run->record, err);
 }
 
 Status reopened_run_restore(ReopenedRun *run, uint32_t *round, Error *err) {
-    RunRecord record;
     *round = 0;
-    run_record_fill(&record, &run->options, &run->memory, run_hash_data(&run->memory.data), kernels_best()->name, "");
-    return run_checkpoint_restore(&run->memory, round, &run->folder, &record, &run->past, err);
+    return run_checkpoint_restore(&run->memory, round, &run->folder, &run->record, &run->past, err);
 }
 
 // A run's file of client state becomes as long again as it was found.

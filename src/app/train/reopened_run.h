@@ -13,9 +13,9 @@
 
 // Large; owned by the caller, who zeroes it.
 typedef struct ReopenedRun {
-    Options options; // of the run, resolved for one worker on the CPU
-    RunRecord past;
-    RunFolder folder; // path empty: not open
+    Options options;        // of the run, resolved for one worker on the CPU
+    RunRecord past, record; // as the run was recorded; as it is now
+    RunFolder folder;       // path empty: not open
     RunMemory memory;
     bool has_data;  // the memory has at least that
     TrainerNet net; // of a run with --trainer

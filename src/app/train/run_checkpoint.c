@@ -41,15 +41,17 @@ static Folder checkpoints_at(char path[RUN_PATH_BYTES], const RunFolder *folder)
 }
 
 // A process that is killed before its first checkpoint leaves none; then the first rounds are simply repeated.
-static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past, Error *err) {
+static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past, uint32_t noise_key, Error *err) {
     const uint32_t rounds = past->rounds_told, every = (uint32_t)past->checkpoint_every;
     if (run_folder_has(folder, MODEL_NAME) || past->rounds_done > 0 || (every > 0 && rounds > every))
         return fail(err, STATUS_NOINPUT,
-                    "%s has done %u round%s but holds no checkpoint to go on from; give another --out to begin anew",
-                    folder->path, rounds, rounds == 1 ? "" : "s");
+                    "%s has done %u round%s but holds no checkpoint to go on from%s; give another --out to begin anew",
+                    folder->path, rounds, rounds == 1 ? "" : "s",
+                    noise_key == NOISE_KEY_SYSTEM ? ", which alone had the key of its noise (--noise-key system)" : "");
     if (rounds > 0)
-        log_warning("%s has no checkpoint yet; its first %u round%s are done again", folder->path, rounds,
-                    rounds == 1 ? "" : "s");
+        log_warning("%s has no checkpoint yet; its first %u round%s are done again%s", folder->path, rounds,
+                    rounds == 1 ? "" : "s",
+                    noise_key == NOISE_KEY_SYSTEM ? ", with another key of their noise, as the first one is lost" : "");
     return STATUS_OK;
 }
 
@@ -127,8 +129,14 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     const Folder checkpoints = checkpoints_at(path, folder);
     uint32_t round;
     TRY(checkpoint_open_last(&file, &found, &round, &checkpoints, err));
-    if (!found) return check_nothing_lost(folder, past, err);
+    if (!found) return check_nothing_lost(folder, past, memory->config->noise_key, err);
     Status status = check_run(&file, path, round, record, err);
+    if (status == STATUS_OK && memory->config->noise_key != NOISE_KEY_NONE && !safetensors_note(&file, STATE_NOISE_KEY))
+        status =
+            fail(err, STATUS_DATA,
+                 "%s: the checkpoint of round %u has no key of the noise, as an earlier version of Sounder wrote it: "
+                 "continue the run with that version, or begin another one with another --out",
+                 path, round);
     if (status == STATUS_OK) status = model_load(memory->weights, &memory->tensors, &file, path, err);
     *rounds_done = round;
     if (memory->schedule.count > 0 && round <= memory->schedule.versions) // the caller refuses more rounds
@@ -191,7 +199,8 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
         client_state_file_hash(memory->client_state_table, &memory->client_state, memory->config->clients);
     Status status = client_state_file_sync(&memory->client_state, err);
     if (status == STATUS_OK)
-        status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + model.count, err);
+        status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + model.count,
+                                  memory->config->noise_key != NOISE_KEY_NONE, err);
     free(tensors);
     free(state.rows);
     // If the folder was moved, it has the checkpoint; if it was removed, that is why writing failed.

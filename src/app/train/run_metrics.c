@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "app/options/option_table.h"
+#include "app/train/hidden_figures.h"
 #include "app/train/run_goals.h"
 #include "app/train/run_record.h"
 #include "fedavg/memory/client_state_file.h"
@@ -61,7 +62,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         if (!memory->algorithm.engine->whole_cohort) put_update(&line, job);
         if (memory->metrics) put_real(&line, "trainer_seconds", job->trainer_seconds);
         put_metrics(&line, "metrics", run_memory_metrics(memory, job));
-        TRY(metrics_append(metrics, &line, err));
+        TRY(hidden_append(metrics, &line, memory->config, err));
     }
     return STATUS_OK;
 }
@@ -148,7 +149,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
     }
     put_metrics(&line, "metrics", run_memory_metrics(memory, job));
-    return metrics_append(metrics, &line, err);
+    return hidden_append(metrics, &line, memory->config, err);
 }
 
 static void put_accuracies(JsonObject *line, const ClientTests *tests) {
@@ -192,7 +193,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     else
         put_accuracies(&line, tests);
     put_metrics(&line, "metrics", &tests->metrics);
-    return metrics_append(metrics, &line, err);
+    return hidden_append(metrics, &line, memory->config, err);
 }
 
 // Adds times per rank, and their mean; and times between nodes.
@@ -315,7 +316,7 @@ static Status report_faults(Metrics *metrics, const RunMemory *memory, uint32_t 
             put_whole(&line, "rank", rank);
             put_readable(&line, "what", faults[i].what);
             put_real(&line, "seconds", faults[i].seconds);
-            TRY(metrics_append(metrics, &line, err));
+            TRY(hidden_append(metrics, &line, memory->config, err));
         }
     }
     return STATUS_OK;
@@ -362,7 +363,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         put_staleness(&line, report->staleness, report->staleness_mean);
     }
     if (report->pending) put_pending(&line, report->pending);
-    return metrics_append(metrics, &line, err);
+    return hidden_append(metrics, &line, memory->config, err);
 }
 
 static int64_t own_peak_bytes(void) {
@@ -397,5 +398,5 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);
     put_text(&line, "device", summary->device);
-    return metrics_append(metrics, &line, err);
+    return hidden_append(metrics, &line, memory->config, err);
 }

@@ -185,6 +185,9 @@ static void fill_config(RunConfig *config, const Options *options, const Spec *s
     config->cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round);
     config->log_level = (uint32_t)options->log_level;
     config->seed = options->seed;
+    config->noise_key = options_noise_key(options);
+    config->hides_cohorts = options_hide_cohorts(options);
+    config->hides_batches = options_hide_batches(options);
     config->parameters = spec->parameter_count;
     config->begins_with_given = options->init[0] != 0 || options->trainer[0] != 0;
     config->node = nodes->rank;

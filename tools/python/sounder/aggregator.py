@@ -29,7 +29,7 @@ class Round:
     clients             the clients' numbers, ascending
     shares              what each counts in the mean of --algorithm: by its samples, or equally; they sum to 1
     samples, steps      of each client: its training samples, and the local steps that it made
-    losses              of each client's training: the mean; nan if a trainer tells none
+    losses              of each client's training: the mean; nan if a trainer tells none, or privacy hides it
     metrics             {name: an array}, of a trainer's own figures (turn.add, turn.metric); nan where a client has none
     lr                  the clients' learning rate in this round
     weights             the global weights, float32, only for reading

@@ -1,0 +1,90 @@
+#include "run_noise_key.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "app/options/option_table.h"
+#include "base/text_stream.h"
+#include "fedavg/memory/state.h"
+#include "io/durable.h"
+
+// Options that name a file, whose content is hashed in their place.
+static bool names_a_file(const Option *option, const char *value) {
+    static const char *const names[] = {"data", "init", "client-file", "availability-file", "trainer", "aggregator"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(option->name, names[i]) == 0) return true;
+    return strncmp(value, "file:", 5) == 0 || strncmp(value, "replay:", 7) == 0;
+}
+
+// An option without effect, or with the value 0, is left out, so that one that a later version adds changes no key.
+static void write_options(FILE *file, const Options *options) {
+    for (int i = 0; i < option_count; i++) {
+        char value[OPTION_VALUE_BYTES];
+        const Option *option = &option_table[i];
+        if (option->may_change || option->unsaved || strcmp(option->name, "tf32") == 0) continue;
+        if (!option_applies(options, option) || option_is_zero(options, option)) continue;
+        option_format(value, options, option);
+        if (!names_a_file(option, value)) fprintf(file, "%s=%s\n", option->name, value);
+    }
+}
+
+// Noise that an epsilon asks for, and the end of a cosine, follow from the first --rounds.
+static void write_plans(FILE *file, const Options *options) {
+    const ReleasePlan *release = &options->release;
+    const LrSchedule *schedule = &options->training.schedule;
+    fprintf(file, "noise %.17g %.17g %.17g %.17g %u\n", release->mechanism.noise, release->updates_noise,
+            release->count_noise, release->local_noise, release->tree_rounds);
+    fprintf(file, "schedule %u %u %.17g\n", schedule->kind, schedule->rounds, schedule->minimum);
+}
+
+static void write_weights(FILE *file, const RunMemory *memory) {
+    const size_t bytes = memory->config->parameters * sizeof(float);
+    for (uint32_t m = 0; m < state_models(memory->config); m++) {
+        char hex[65];
+        sha256_hex(hex, &(FilePart){state_model(memory, m), bytes}, 1);
+        fprintf(file, "weights %s\n", hex);
+    }
+}
+
+static Status key_of_run(NoiseKey *key, const RunMemory *memory, const Options *options, const RunRecord *record,
+                         Error *err) {
+    char hex[65];
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    if (file) {
+        fprintf(file, "key of the noise\nseed=%llu\n", (unsigned long long)options->seed);
+        write_options(file, options);
+        write_plans(file, options);
+        write_weights(file, memory);
+        fprintf(file, "data %s, partition %s, clients' files %016llx, trainer %s, aggregator %s\n", record->data,
+                record->partition, (unsigned long long)world_files_hash(&memory->world_files), record->trainer,
+                record->aggregator);
+    }
+    if (text_close(&stream)) {
+        sha256_hex(hex, &(FilePart){stream.text, stream.bytes}, 1);
+        noise_key_read(key, hex);
+        free(stream.text);
+        return STATUS_OK;
+    }
+    free(stream.text);
+    return fail(err, STATUS_OS, "no memory for the key of the noise");
+}
+
+Status run_noise_key_begin(RunMemory *memory, const Options *options, const RunRecord *record, Error *err) {
+    NoiseKey *key = &memory->control->noise_key;
+    switch ((NoiseKeyKind)memory->config->noise_key) {
+    case NOISE_KEY_NONE:
+        return STATUS_OK;
+    case NOISE_KEY_OF_RUN:
+        return key_of_run(key, memory, options, record, err);
+    case NOISE_KEY_GIVEN:
+        noise_key_read(key, options->noise_key); // the options are resolved
+        return STATUS_OK;
+    case NOISE_KEY_SYSTEM:
+        break;
+    }
+    if (getrandom(key, sizeof *key, 0) == (ssize_t)sizeof *key) return STATUS_OK;
+    return fail_errno(err, STATUS_OS, "--noise-key system: the system has no random numbers");
+}
