@@ -169,8 +169,9 @@ static Status set_up(Replay *self, Error *err) {
                 self->options.round - 1, round);
 }
 
-static Job *post_job(Replay *self) {
-    Job *job = queue_post(self->run.memory.queue);
+static Status post_job(Job **posted, Replay *self, Error *err) {
+    Job *job = *posted = queue_post(self->run.memory.queue);
+    if (!job) return fail(err, STATUS_SOFTWARE, "the queue has no room for the client's job");
     job->client = (uint32_t)self->options.client;
     partition_client(&self->run.memory.partition, job->client, &job->count);
     job->epochs = (uint32_t)number_of(self->told, "epochs");
@@ -180,7 +181,7 @@ static Job *post_job(Replay *self) {
     job->share = json_real_value(json_object_get(self->told, "share"));
     if (self->run.memory.client_state_table) job->state_from = self->run.memory.client_state_table[1 + job->client];
     job->state_to = NO_CLIENT_STATE; // the client's later rounds are not replayed
-    return job;
+    return STATUS_OK;
 }
 
 static Status write_update(const Replay *self, const float *trained, Error *err) {
@@ -243,10 +244,11 @@ static void tell(const Replay *self, const Job *job, const Walk *walk) {
 
 static Status train_client(Replay *self, Error *err) {
     LocalModel model;
+    Job *job;
     if ((uint32_t)self->options.client >= self->run.memory.config->clients)
         return fail(err, STATUS_DATA, "--client %d: the run has only %u clients", self->options.client,
                     self->run.memory.config->clients);
-    Job *job = post_job(self);
+    TRY(post_job(&job, self, err));
     const Training *training = &self->run.memory.config->training;
     self->run.memory.control->config.inspects_updates = true;
     self->run.memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
