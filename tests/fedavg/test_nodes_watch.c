@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "tests/check.h"
+#include "tests/late_clock.h"
 
 enum { MOST_SIGNALS = 8 };
 

@@ -9,6 +9,7 @@
 #include "fedavg/trainer/describe.h"
 
 #include "tests/check.h"
+#include "tests/late_clock.h"
 
 enum { SAMPLES = 4 };
 
