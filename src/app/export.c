@@ -19,6 +19,8 @@
 #include "app/options/option_table.h"
 #include "app/options/option_traits.h"
 #include "app/train/federation_files.h"
+#include "app/train/run_noise_key.h"
+#include "app/train/run_record.h"
 #include "app/train/run_set_up.h"
 #include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
@@ -155,6 +157,11 @@ static const struct {
 static Status check_options(const Export *self, Error *err) {
     const Options *options = &self->training;
     Traits traits;
+    if (options_noise_key(options) == NOISE_KEY_SYSTEM)
+        return fail(err, STATUS_USAGE,
+                    "%.200s has no federation to export, because of --noise-key system: its noise does not repeat, and "
+                    "the files would tell who was drawn; export the same run without it",
+                    self->options.run);
     options_traits(&traits, options);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const Trait trait = refusals[i].trait;
@@ -211,6 +218,8 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     TRY(check_net(self, &spec, err));
     snprintf(net, SPEC_TEXT_BYTES, "%s", about.text);
     TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &folder, &nodes, err));
+    run_record_fill(&past, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
+    TRY(run_noise_key_begin(&self->memory, options, &past, err));
     self->begun = malloc(self->memory.config->parameters * sizeof *self->begun);
     return self->begun ? STATUS_OK : fail(err, STATUS_OS, "no memory for a model");
 }

@@ -137,6 +137,15 @@ class Noise(RunCase):
                                cwd=self.folder.name, env=ENVIRONMENT, check=True, capture_output=True, timeout=120)
                 self.assertEqual(self.model(f"two{number}{len(key)}"), self.model(f"one{number}{len(key)}"))
 
+    def test_an_export_has_the_noise_of_its_run(self):
+        for name, rule in (("cohorts", "dp-fedavg noise=50 norm=0.1"), ("updates", "local-dp multiplier=50 norm=0.1")):
+            self.train(*merged(*TASK, "--algorithm", rule, "--rounds", "2", "--out", name))
+            out, err = self.call("export", name, "--federation", name + "-files")
+            self.assertEqual((out.count("the model of every round is the run's, to the bit"), err), (1, ""), name)
+        self.train(*merged(*TASK, "--algorithm", "dp-fedavg", "--noise-key", "system", "--out", "secret"))
+        _, err = self.call("export", "secret", "--federation", "no", code=64)
+        self.assertIn("secret has no federation to export, because of --noise-key system", err)
+
     def test_the_screen_says_what_the_noise_repeats_from(self):
         spoken = [word for word in TASK if word != "--quiet"]
         for option, sentence in (([], "the noise repeats from --seed; to publish this model, train it with --noise-key system\n"),
