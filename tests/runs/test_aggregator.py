@@ -378,6 +378,11 @@ sounder.aggregate(combine)
         self.assertIsNone(self.rounds("theirs")[-1]["epsilon"])
         self.train(*JOB, "--model", LAYERS, *private, "--out", "ours")
         self.assert_near("theirs", "ours", 1e-6)
+        repeats = [word for word in private if word not in ("--noise-key", KEY)]
+        for run, rule in (("first", "mean"), ("again", "mean"), ("other", "mean other")):  # the example reads one word
+            self.example(run, rule, *repeats)
+        self.assertEqual(self.model("first"), self.model("again"))
+        self.assertNotEqual(self.model("first"), self.model("other"))  # the word might be a number of the rule's
 
     def test_the_record_says_what_combined(self):
         self.combine("run", "rule.py", "--trainer-threads", "2")

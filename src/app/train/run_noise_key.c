@@ -18,6 +18,16 @@ static bool names_a_file(const Option *option, const char *value) {
     return strncmp(value, "file:", 5) == 0 || strncmp(value, "replay:", 7) == 0;
 }
 
+// Files of the programs are hashed; here is what their commands say beside them. Folders are no part of it.
+static void write_command(FILE *file, const char *program, const char *command) {
+    char words[OPTION_TEXT_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", command);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        const char *folder = *word == '/' ? strrchr(word, '/') : NULL;
+        fprintf(file, "%s word %s\n", program, folder ? folder + 1 : word);
+    }
+}
+
 // An option without effect, or with the value 0, is left out, so that one that a later version adds changes no key.
 static void write_options(FILE *file, const Options *options) {
     for (int i = 0; i < option_count; i++) {
@@ -56,6 +66,8 @@ static Status key_of_run(NoiseKey *key, const RunMemory *memory, const Options *
     if (file) {
         fprintf(file, "key of the noise\nseed=%llu\n", (unsigned long long)options->seed);
         write_options(file, options);
+        write_command(file, "trainer", options->trainer);
+        write_command(file, "aggregator", options->aggregator);
         write_plans(file, options);
         write_weights(file, memory);
         fprintf(file, "data %s, partition %s, clients' files %016llx, trainer %s, aggregator %s\n", record->data,
