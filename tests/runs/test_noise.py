@@ -155,7 +155,7 @@ class Noise(RunCase):
             self.assertEqual((out.count("the noise "), out.count(sentence)), (1, 1))
             self.assertLess(out.index(sentence), out.index("epsilon ", out.index("round 1/1")))
         out, _ = self.train(*spoken, "--algorithm", "local-dp", "--without", "2", "--out", "part")
-        self.assertIn("epsilons add up: who has this model and one of the clients --without 2, too, has both\n", out)
+        self.assertIn("epsilons add up: this model and one of a run with the clients --without 2 spend both\n", out)
         out, _ = self.train(*spoken, "--out", "open")
         self.assertNotIn("noise", out)
         for key in ("12", "SYSTEM", KEY + "0"):
@@ -179,7 +179,7 @@ class Noise(RunCase):
         self.assertIn(sentence, out)
         self.train(*merged(*TASK, "--algorithm", "dp-fedavg", "--clients", "3", "--out", "run"))
         out, _ = self.call("worth", "run", "--samples", "0", "--out", "worth")
-        self.assertIn("epsilons add up: each of 3 runs has that of run, and who sees values of all has their sum\n", out)
+        self.assertIn("epsilons add up: each of 3 runs spends that of run, and a table of all their values spends the sum\n", out)
 
     def test_a_sample_whose_gradient_is_not_finite_counts_as_0(self):
         """With it no update was accepted, which tells that the sample is there."""

@@ -19,10 +19,9 @@ typedef struct Draw {
     uint64_t *scratch; // (clients + 1) of the caller's memory
     uint32_t clients, size; // clients in all; clients to draw, at most all
     uint64_t seed;
-    const NoiseKey
-        *secret;    // borrowed: the key of uniform and Poisson draws; NULL: all draws follow from the seed
-    uint32_t round; // 1, 2, ...
-    bool in_order;  // keeps the order of drawing; for uniform, and by-size without replacement
+    const NoiseKey *secret; // borrowed: the key of uniform and Poisson draws; NULL: all draws follow from the seed
+    uint32_t round;         // 1, 2, ...
+    bool in_order;          // keeps the order of drawing; for uniform, and by-size without replacement
 } Draw;
 
 // drawn (clients): the drawn clients, ascending. They may be fewer than asked for; with replacement (by-size) a client

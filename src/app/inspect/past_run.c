@@ -162,14 +162,14 @@ bool past_run_tells_epsilon(const PastRun *run) {
 }
 
 void past_runs_say_privacy(FILE *file, const PastRun *runs, size_t count) {
-    size_t private = 0;
+    size_t telling = 0;
     for (size_t i = 0; i < count; i++)
-    private += past_run_tells_epsilon(&runs[i]);
-    if (private > 1)
+        telling += past_run_tells_epsilon(&runs[i]);
+    if (telling > 1)
         fprintf(file,
-                "epsilons add up: each of %zu runs has its own, and who sees models or figures of several, of clients "
-                "that take part in them, has their sum\n",
-                private);
+                "epsilons add up: each of %zu runs has its own, and models or figures of several runs with common "
+                "clients spend the sum\n",
+                telling);
 }
 
 static bool have_same(const PastRun *a, const PastRun *b, const Option *option) {

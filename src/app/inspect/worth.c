@@ -211,8 +211,9 @@ static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *er
     TRY(print_shares(worth, err));
     if (speaks) print_sum(worth);
     if (speaks && past_run_tells_epsilon(&worth->run))
-        printf("epsilons add up: each of %zu runs has that of %.200s, and who sees values of all has their sum\n",
-               plan->count, worth->options.folders[0]);
+        printf(
+            "epsilons add up: each of %zu runs spends that of %.200s, and a table of all their values spends the sum\n",
+            plan->count, worth->options.folders[0]);
     return STATUS_OK;
 }
 

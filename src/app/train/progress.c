@@ -221,7 +221,7 @@ static void say_noise(Progress *progress, const Options *options) {
                      publish);
     if (options->without[0])
         progress_say(progress,
-                     "epsilons add up: who has this model and one of the clients --without %.60s, too, has both\n",
+                     "epsilons add up: this model and one of a run with the clients --without %.60s spend both\n",
                      options->without);
 }
 
