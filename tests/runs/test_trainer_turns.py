@@ -33,6 +33,11 @@ class Turns(TrainerCase):
         self.run_with("tail", script="tail.py")  # 4 clients of 40 samples: 4 batches a round, two rounds
         self.assertEqual(self.weights("tail")["w"].tolist(), [-8, -8, -8])
 
+    def test_a_function_that_fails_after_hand_in_has_no_result(self):
+        self.write("fails.py", COUNTS.replace("TAIL", "turn.hand_in(); assert turn.rehearsal, 'after'").replace("HITS", "0"))
+        _, err = self.run_with("fails", script="fails.py", code=69)
+        self.assertIn("AssertionError: after", err)
+
     def test_counts_that_are_no_whole_numbers_are_refused_by_name(self):
         for tail, hits, sentence in (("pass", "0.93", "hits=0.93 is no whole number"), ("turn.hand_in(steps=2.5)", "0", "steps=2.5 is no whole number"),
                                      ("turn.add(1.0, 0.5)", "0", "samples=0.5 is no whole number"),

@@ -91,6 +91,16 @@ def _skip_rehearsal(line, told):
     line.send(turn=told["turn"], loss_sum=0.0, samples=0, steps=0)
 
 
+@contextlib.contextmanager
+def _returns(turn):
+    """A function that fails after its hand_in has no result: the turn is done again."""
+    try:
+        yield
+    except Exception:
+        turn.handed_in = False
+        raise
+
+
 def _turns(net, exchange, device, whole_test, state, still, line, hello):
     requests = os.environ.pop("SOUNDER_NURSERY", None)
     _set_threads(hello.get("threads", 1))
@@ -155,12 +165,9 @@ def serve(net, train, test, exchange=None, device=None, whole_test=False, state=
     line, hello = begin()
     try:
         for made, turn in _turns(net, exchange, device, whole_test, state, still, line, hello):
-            if turn.trains:
-                train(made, turn)
-            else:
-                torch = sys.modules.get("torch")
-                with torch.no_grad() if torch else contextlib.nullcontext():
-                    test(made, turn)
+            torch = sys.modules.get("torch")
+            with _returns(turn), torch.no_grad() if torch and not turn.trains else contextlib.nullcontext():
+                (train if turn.trains else test)(made, turn)
             turn.end()
     except Exception as error:
         _tell(line, error)

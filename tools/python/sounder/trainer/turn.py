@@ -67,7 +67,7 @@ class Turn:
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = self._answers = 0
-        self.handed_in, self._result = False, None
+        self.handed_in, self._result = False, []
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
 
@@ -229,13 +229,14 @@ class Turn:
         with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them.
         """
         self.end(steps, travel)
-        if self.trains:
-            self._result = self._desk.weights.copy(), self._floats.copy()
+        if self.trains:  # a net on a GPU has memory of its own, and the desk has the result already
+            held = [self._floats] if getattr(self._net, "gpu", None) else [self._floats, self._desk.weights]
+            self._result = [(array, array.copy()) for array in held]
 
     def answer(self):
         """Sends what end or hand_in has noted, when the program no longer works on the net."""
-        if self._result:
-            self._desk.weights[...], self._floats[...] = self._result
+        for array, result in self._result:
+            array[...] = result
         self._line.send(turn=self._told["turn"], **self._answer)
 
     def end(self, steps=None, travel=None):
