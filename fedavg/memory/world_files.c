@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "fedavg/memory/file_hash.h"
 #include "fedavg/memory/fingerprint.h"
 
 enum { MOST_COLUMNS = 5 };
@@ -186,25 +187,6 @@ static Status list_weights(WorldFiles *files, const char *text, Error *err) {
 
 // All files -----------------------------------------------------------------------------------------------------------
 
-// In chunks, since a recording of a long run need not fit into memory.
-static Status hash_file(uint64_t *hash, const char *path, Error *err) {
-    static const size_t chunk_bytes = 1 << 16;
-    FILE *file;
-    TRY(regular_file_open(&file, path, err));
-    char *chunk = malloc(chunk_bytes);
-    XXH3_state_t *state = chunk ? XXH3_createState() : NULL;
-    Status status = state ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %.500s", path);
-    if (state) XXH3_64bits_reset(state);
-    for (size_t bytes; state && (bytes = fread(chunk, 1, chunk_bytes, file)) > 0;)
-        XXH3_64bits_update(state, chunk, bytes);
-    if (state && ferror(file)) status = fail_errno(err, STATUS_IO, "%.500s cannot be read", path);
-    if (state) *hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    free(chunk);
-    fclose(file);
-    return status;
-}
-
 // All files are read before the run begins, so that a wrong line is an error at once and not in some later round.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err) {
@@ -216,7 +198,7 @@ Status world_files_read(WorldFiles *files, const char *client_file, const char *
     if (status == STATUS_OK) status = read_file(files, &presences_form, availability_file, err);
     if (status == STATUS_OK && *availability_file && files->presence_count == 0)
         status = fail(err, STATUS_DATA, "%.500s: no client is ever there", availability_file);
-    if (status == STATUS_OK && recording) status = hash_file(&files->recording_hash, recording, err);
+    if (status == STATUS_OK && recording) status = file_hash(&files->recording_hash, recording, err);
     if (status != STATUS_OK) world_files_free(files);
     return status;
 }
@@ -245,6 +227,19 @@ uint64_t world_files_hash(const WorldFiles *files) {
     if (files->powers) hash = XXH3_64bits_withSeed(files->powers, files->clients * sizeof *files->powers, hash);
     if (!files->presences) return hash;
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
+}
+
+uint64_t world_file_hash(const WorldFiles *files, WorldFile which) {
+    const size_t clients = files->clients;
+    uint64_t hash = 0;
+    if (which == WORLD_RECORDING) hash = files->recording_hash;
+    if (which == WORLD_PACES && files->paces) hash = XXH3_64bits(files->paces, clients * sizeof *files->paces);
+    if (which == WORLD_PACES && files->powers)
+        hash = XXH3_64bits_withSeed(files->powers, clients * sizeof *files->powers, hash);
+    if (which == WORLD_PRESENCES && files->presences)
+        hash = XXH3_64bits(files->presences, files->presence_count * sizeof *files->presences);
+    if (which == WORLD_WEIGHTS && files->weights) hash = XXH3_64bits(files->weights, clients * sizeof *files->weights);
+    return hash;
 }
 
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds) {

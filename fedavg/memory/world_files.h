@@ -58,6 +58,10 @@ void world_files_free(WorldFiles *files);
 // A hash of the content of all files; 0 without files.
 uint64_t world_files_hash(const WorldFiles *files);
 
+// A hash of what one of them says (of a recording: of its bytes); 0 without it. The weights may be a list.
+typedef enum WorldFile { WORLD_PACES, WORLD_PRESENCES, WORLD_WEIGHTS, WORLD_RECORDING } WorldFile;
+uint64_t world_file_hash(const WorldFiles *files, WorldFile which);
+
 // there (clients): whether each client is available at this time. Returns the next time at which a client becomes
 // available; UINT64_MAX if there is none.
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds);

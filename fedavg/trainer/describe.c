@@ -175,6 +175,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
     net->start_seconds = seconds;
     if (status == STATUS_OK) status = trainer_program_read(&net->program, plan, told, &why);
+    if (status == STATUS_OK) net->files = json_incref(json_object_get(told, "files"));
     if (status == STATUS_OK) {
         settle(&process, desk_fd, told, plan, host);
     } else {
@@ -193,6 +194,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
 void trainer_net_free(TrainerNet *net) {
     free(net->tensors);
     free(net->values);
+    json_decref(net->files);
     *net = (TrainerNet){0};
 }
 

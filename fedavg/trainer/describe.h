@@ -20,6 +20,7 @@ typedef struct TrainerNet {
     bool still;            // it leaves alone the tensors that rest in a turn
     double start_seconds;  // of the program, up to its answer
     TrainerProgram program;
+    json_t *files; // owned: paths that the trainer told; NULL: none
 } TrainerNet;
 
 // Starts the plan's program in the parent and asks for its net. The program then ends, or becomes the nursery of the

@@ -10,6 +10,7 @@
 
 #include "app/options/option_table.h"
 #include "app/train/run_folder.h"
+#include "app/train/run_inputs.h"
 #include "base/log.h"
 #include "io/metrics.h"
 
@@ -173,12 +174,13 @@ static void print_origins(const Told *a, const Told *b) {
         say("  --%s: %s, %s", option->name, *left ? left : "\"\"", *right ? right : "\"\"");
         any = true;
     }
-    any |= print_difference(a->start, b->start, "data_xxh3", "the data (XXH3)");
-    any |= print_difference(a->start, b->start, "partition_xxh3", "the split of the data (XXH3)");
-    any |= print_difference(a->start, b->start, "trainer_xxh3", "the trainer's files (XXH3)");
+    for (int i = 0; i < RUN_INPUTS; i++) {
+        char what[128];
+        snprintf(what, sizeof what, "the %s (XXH3)", run_inputs[i].words);
+        any |= print_difference(a->start, b->start, run_inputs[i].trait.name, what);
+    }
     any |= print_difference(a->start, b->start, "trainer_stays", "the trainer's tensors that do not travel");
     any |= print_difference(a->start, b->start, "hash_seed", "PYTHONHASHSEED");
-    any |= print_difference(a->start, b->start, "aggregator_xxh3", "the aggregator's files (XXH3)");
     any |= print_difference(a->start, b->start, "clients", "clients");
     any |= print_difference(a->start, b->start, "clients_per_round", "clients per round");
     any |= print_difference(a->start, b->start, "device", "computed with");

@@ -194,7 +194,7 @@ static Status check_net(const Export *self, const Spec *spec, Error *err) {
 
 static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     Options *options = &self->training;
-    RunRecord past;
+    RunRecord past, now;
     DatasetSource source;
     Spec spec;
     ModelAbout about = {0};
@@ -214,12 +214,13 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     TRY(check_options(self, err));
     TRY(run_load_data(&self->memory, &source, NULL, options, err));
     self->loaded = true;
+    run_record_fill(&now, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
+    TRY(run_record_same_inputs(&past, &now, self->options.run, err));
     TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
     TRY(check_net(self, &spec, err));
     snprintf(net, SPEC_TEXT_BYTES, "%s", about.text);
     TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &folder, &nodes, err));
-    run_record_fill(&past, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
-    TRY(run_noise_key_begin(&self->memory, options, &past, err));
+    TRY(run_noise_key_begin(&self->memory, options, &now, err));
     self->begun = malloc(self->memory.config->parameters * sizeof *self->begun);
     return self->begun ? STATUS_OK : fail(err, STATUS_OS, "no memory for a model");
 }

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/inspect/past_run.h"
 #include "app/options/option_table.h"
 #include "app/train/reopened_run.h"
 #include "app/train/run_trust.h"
@@ -112,6 +113,18 @@ static Status write_start(const Replay *self, Error *err) {
     const Status status = file_write(path, parts, 2, err);
     free(line);
     return status;
+}
+
+// round: of the checkpoint. Before any round is trained again.
+static Status check_inputs(const Replay *self, uint32_t round, Error *err) {
+    PastRun run;
+    InputChange change;
+    InputsToday today = {.goes_on = round > 0};
+    TRY(past_run_read(&run, self->options.run, err));
+    const bool changed = past_run_changed(&change, &run, &today);
+    inputs_today_free(&today);
+    past_run_free(&run);
+    return changed ? run_input_refuse(&change, self->options.run, "", STATUS_DATA, err) : STATUS_OK;
 }
 
 static Status make_folder(Replay *self, uint32_t *round, Error *err) {
@@ -297,6 +310,7 @@ static Status replay(Replay *self, int *exit_code, Error *err) {
     TRY(read_record(self, err));
     TRY(run_trust_programs(self->options.run, true, err));
     TRY(make_folder(self, &done, err));
+    TRY(check_inputs(self, done, err));
     TRY(train_before(self, done, exit_code, err));
     if (*exit_code != 0) return STATUS_OK; // a signal ended the run
     TRY(set_up(self, err));

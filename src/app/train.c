@@ -200,7 +200,7 @@ static void hash_aggregator(Run *run) {
     uint64_t hash;
     Error ignored;
     if (trainer_hash_files(&hash, &run->memory.config->aggregator, NULL, &ignored) == STATUS_OK)
-        write_hash(run->record.aggregator, hash);
+        write_hash(run->record.inputs[INPUT_AGGREGATOR], hash);
 }
 
 static void note_hash_seed(Run *run) {
@@ -248,6 +248,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, arithmetic_name(run), run->blas);
     if (run->options.trainer[0]) run_record_program(&run->record, &run->net.program);
+    run->record.trainer_files = run->net.files;
     if (!run->device.on_gpu) train_say_heading(run);
     if (run->options.plan) status = train_plan_begin(run, err);
     if (status == STATUS_OK) status = create_memory(run, err);

@@ -201,8 +201,9 @@ static Status train(Run *run, int *exit_code, Error *err) {
 
 static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !train_is_first(run)) return STATUS_OK;
-    TRY(run_record_check(&run->past, &run->record, run->folder.path, err));
-    TRY(run_check_programs(&run->past, &run->record, &run->options, err));
+    if (run_has_checkpoint(&run->folder)) run_record_keep_init(&run->record, &run->past);
+    TRY(run_record_check(&run->past, &run->record, &run->options, run->folder.path, err));
+    TRY(run_check_program(&run->past, &run->record, &run->options, err));
     progress_step_begin(&run->progress, "reading the checkpoint");
     Status status =
         run_checkpoint_restore(&run->memory, &run->rounds_done, &run->folder, &run->record, &run->past, err);

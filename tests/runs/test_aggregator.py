@@ -244,7 +244,7 @@ sounder.aggregate(combine)
         self.write("rule.py", RULE.replace("/ 2", "/ 3"))
         self.combine("third", "rule.py")
         out, _ = self.call("diff", "sound", "third", code=1)
-        self.assertIn("the aggregator's files (XXH3)", out)
+        self.assertIn("the files of its aggregator (XXH3)", out)
 
     def test_an_aggregator_that_is_named_again_is_found_in_the_folder_of_the_resume(self):
         self.combine("whole", "rule.py")

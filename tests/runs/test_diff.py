@@ -50,7 +50,7 @@ class Diff(RunCase):
         self.run_small("a")
         self.run_small("b", "--seed", "2")
         told = self.diff("a", "b", 1)
-        for line in ("  --seed: 1, 2\n", "  the data (XXH3): "):
+        for line in ("  --seed: 1, 2\n", "  the data set (XXH3): "):
             self.assertIn(line, told)
         self.run_small("c", "--partition", "iid")
         self.assertIn("  the split of the data (XXH3): ", self.diff("a", "c", 1))

@@ -42,7 +42,7 @@ class Records(TrainerCase):
         self.write("trainer.py", NUMPY.replace("velocity = {}", "velocity = {}; turn.lr /= 2"))
         self.run_with("other")
         out, _ = self.call("diff", "first", "other", code=1)
-        self.assertRegex(out, f"the trainer's files .XXH3.: {self.hashed('first')}, {self.hashed('other')}")
+        self.assertRegex(out, f"the files of its trainer .XXH3.: {self.hashed('first')}, {self.hashed('other')}")
 
     def test_a_run_is_resumed_with_its_own_program_unless_it_is_named_again(self):
         self.run_with("run")
@@ -109,7 +109,7 @@ class Replays(TrainerCase):
         self.assertIn("the trainer of run: ValueError: the loss has no bottom", err)
         self.write("trainer.py", NUMPY + "# other\n")
         _, err = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
-        self.assertIn("the files of its trainer are not what trained it", err)
+        self.assertIn("the files of its trainer are not what the run began with", err)
 
 
 class Evaluations(TrainerCase):

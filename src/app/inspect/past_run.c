@@ -79,6 +79,7 @@ static void note_clients(PastRun *run, json_t *line) {
 static void note_start(PastRun *run, json_t *line) {
     const RunFigure told = run_figure_told(line);
     if (!run->start) run->start = json_incref(line);
+    keep(&run->last, line);
     if (run_figure_same(&told, &run->told)) return;
     run->told = run->figure = told;
     run->best = NAN;
@@ -141,17 +142,12 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
 void past_run_free(PastRun *run) {
     json_decref(run->summary);
     json_decref(run->start);
+    json_decref(run->last);
     json_decref(run->values);
     json_decref(run->clients);
     free(run->path);
-    run->summary = run->start = run->values = run->clients = NULL;
+    run->summary = run->start = run->last = run->values = run->clients = NULL;
     run->path = NULL;
-}
-
-void past_run_option(char *text, const PastRun *run, const Option *option) {
-    const bool empty = !option->preset && option_is_zero(&run->options, option);
-    text[0] = '\0';
-    if (!empty && option_applies(&run->options, option)) option_format(text, &run->options, option);
 }
 
 bool past_run_tells_epsilon(const PastRun *run) {
@@ -170,35 +166,6 @@ void past_runs_say_privacy(FILE *file, const PastRun *runs, size_t count) {
                 "epsilons add up: each of %zu runs has its own, and models or figures of several runs with common "
                 "clients spend the sum\n",
                 telling);
-}
-
-static bool have_same(const PastRun *a, const PastRun *b, const Option *option) {
-    char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
-    past_run_option(left, a, option);
-    past_run_option(right, b, option);
-    return strcmp(left, right) == 0;
-}
-
-// A run that --search halving ended early has a cosine to the last round of all: the whole run's follows from its own.
-static bool have_same_plan(const PastRun *a, const PastRun *b, const Option *option) {
-    PastRun *const plans = calloc(2, sizeof *plans);
-    if (!plans || a->options.rounds == b->options.rounds) {
-        free(plans);
-        return false;
-    }
-    plans[0].options = a->options;
-    plans[1].options = b->options;
-    for (int i = 0; i < 2; i++)
-        options_pin_rounds(&plans[i].options, plans[i].options.rounds);
-    const bool same = have_same(&plans[0], &plans[1], option);
-    free(plans);
-    return same;
-}
-
-bool past_runs_differ(const PastRun *runs, size_t count, const Option *option) {
-    for (size_t i = 1; i < count; i++)
-        if (!have_same(&runs[0], &runs[i], option) && !have_same_plan(&runs[0], &runs[i], option)) return true;
-    return false;
 }
 
 // All runs ------------------------------------------------------------------------------------------------------------

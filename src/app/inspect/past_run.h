@@ -13,6 +13,7 @@
 
 #include "app/options/option_table.h"
 #include "app/options/run_figure.h"
+#include "app/train/run_inputs.h"
 #include "base/err.h"
 
 // Running: a process holds the lock of the folder. Finished: the folder has a summary, which a run writes last.
@@ -24,6 +25,7 @@ typedef struct PastRun {
     Options options;
     RunState state;
     json_t *start;    // owned: its first "start" line; NULL: none
+    json_t *last;     // owned: the "start" line of the process that worked in it last; NULL: none
     json_t *summary;  // owned; NULL: none
     json_t *values;   // owned: of each key of the rounds' lines and the summary the last value that is not null
     json_t *clients;  // owned: the last line of the clients' tests; NULL: none
@@ -58,11 +60,22 @@ double past_run_number(const json_t *line, const char *key);
 // Returns the best value of a figure; NaN unless the run is about that.
 double past_run_best(const PastRun *run, FigureKind kind);
 
-// Writes the run's value of an option; "" if it had no effect. The caller owns text (OPTION_VALUE_BYTES).
-void past_run_option(char *text, const PastRun *run, const Option *option);
+// Traits tell runs apart: their options, and the content of the files that options name (run_inputs.h). A trait is the
+// row of either. The first option_count are option_table, in its order.
+int past_run_traits(void);
+const Option *past_run_trait(int number);
 
-// Whether the runs have different values of the option.
-bool past_runs_differ(const PastRun *runs, size_t count, const Option *option);
+// Writes the run's value of a trait: of an option "" if it had no effect, of an input its hash, "" if the run has none
+// or does not tell it. A run that went on with another content has both: "HASH, HASH". The caller owns text
+// (OPTION_VALUE_BYTES).
+void past_run_option(char *text, const PastRun *run, const Option *trait);
+
+// Whether the runs have different values of the option; of an input: whether runs that name one content have different
+// hashes.
+bool past_runs_differ(const PastRun *runs, size_t count, const Option *trait);
+
+// Whether an input of the run has another content today than when it began (run_inputs_changed), by its own options.
+bool past_run_changed(InputChange *change, const PastRun *run, InputsToday *today);
 
 bool past_run_tells_epsilon(const PastRun *run);
 

@@ -7,23 +7,18 @@
 #include "app/train/run_noise_key.h"
 #include "nn/kernels.h"
 
-// Another program gives other bits by intention.
-static Status read_trainer(ReopenedRun *run, const char *name, Error *err) {
-    RunRecord now = {0};
-    TRY(run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, NULL, err));
-    run_record_program(&now, &run->net.program);
-    if (run->past.trainer[0] && strcmp(run->past.trainer, now.trainer) != 0)
-        return fail(err, STATUS_DATA,
-                    "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
-                    name, run->past.trainer, now.trainer);
-    return run_check_stays(&run->past, &now, name, err);
-}
-
-// The programs are those of the run: its trainer has been compared, and its aggregator has no part in what is repeated.
-static void fill_record(RunRecord *record, const ReopenedRun *run) {
-    run_record_fill(record, &run->options, &run->memory, run_hash_data(&run->memory.data), kernels_best()->name, "");
-    snprintf(record->trainer, sizeof record->trainer, "%s", run->past.trainer);
-    snprintf(record->aggregator, sizeof record->aggregator, "%s", run->past.aggregator);
+// Fills in the record. Other inputs than the run's give other bits by intention. The aggregator has no part in what is
+// repeated.
+static Status check_inputs(ReopenedRun *run, const char *name, Error *err) {
+    RunRecord *now = &run->record;
+    run_record_fill(now, &run->options, &run->memory, run_hash_data(&run->memory.data), kernels_best()->name, "");
+    if (run->options.trainer[0]) run_record_program(now, &run->net.program);
+    if (run_has_checkpoint(&run->folder)) run_record_keep_init(now, &run->past);
+    TRY(run_record_same_inputs(&run->past, now, name, err));
+    if (run->options.trainer[0]) TRY(run_check_stays(&run->past, now, name, err));
+    memcpy(now->inputs[INPUT_TRAINER], run->past.inputs[INPUT_TRAINER], HASH_TEXT_BYTES);
+    memcpy(now->inputs[INPUT_AGGREGATOR], run->past.inputs[INPUT_AGGREGATOR], HASH_TEXT_BYTES);
+    return STATUS_OK;
 }
 
 Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name, const char *what, Error *err) {
@@ -44,12 +39,12 @@ Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name,
     TRY(options_resolve(options, err));
     TRY(run_load_data(&run->memory, &source, NULL, options, err));
     run->has_data = true;
-    TRY(options->trainer[0] ? read_trainer(run, name, err)
+    TRY(options->trainer[0] ? run_read_trainer(&run->spec, &run->net, run->about.text, options, &run->memory, NULL, err)
                             : run_read_model(&run->spec, run->about.text, options, &run->memory.data, err));
     TRY(run_folder_open(&run->folder, folder, err));
+    TRY(check_inputs(run, name, err));
     const TrainerNet *net = options->trainer[0] ? &run->net : NULL;
     TRY(run_create_memory(&run->memory, options, &run->spec, net, &run->about, &device, &run->folder, &nodes, err));
-    fill_record(&run->record, run);
     return run_noise_key_begin(&run->memory, options, &run->record, err);
 }
 

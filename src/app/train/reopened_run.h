@@ -25,8 +25,8 @@ typedef struct ReopenedRun {
 
 // Reads config.yaml and the data, and creates the run's memory, with the first weights. The folder is locked: USAGE if
 // another process works in it. USAGE, too, for a run without clients that train on their own: what says what such a run
-// is asked for ("there is nothing to replay"). DATA if the files of its trainer have changed. name: of the run in
-// sentences, as its folder may be a copy.
+// is asked for ("there is nothing to replay"). DATA if its data or another of its inputs
+// (run_inputs.h) have changed. name: of the run in sentences, as its folder may be a copy.
 Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name, const char *what, Error *err);
 
 // Restores weights and state from the last checkpoint; *round: its rounds, 0 without one.

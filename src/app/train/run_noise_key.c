@@ -70,9 +70,10 @@ static Status key_of_run(NoiseKey *key, const RunMemory *memory, const Options *
         write_command(file, "aggregator", options->aggregator);
         write_plans(file, options);
         write_weights(file, memory);
-        fprintf(file, "data %s, partition %s, clients' files %016llx, trainer %s, aggregator %s\n", record->data,
-                record->partition, (unsigned long long)world_files_hash(&memory->world_files), record->trainer,
-                record->aggregator);
+        fprintf(file, "data %s, partition %s, clients' files %016llx, trainer %s, aggregator %s\n",
+                record->inputs[INPUT_DATA], record->inputs[INPUT_PARTITION],
+                (unsigned long long)world_files_hash(&memory->world_files), record->inputs[INPUT_TRAINER],
+                record->inputs[INPUT_AGGREGATOR]);
     }
     if (text_close(&stream)) {
         sha256_hex(hex, &(FilePart){stream.text, stream.bytes}, 1);

@@ -11,6 +11,7 @@
 #include "app/options/option_table.h"
 #include "app/options/run_target.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/text_stream.h"
 #include "fedavg/memory/fingerprint.h"
 #include "nn/kernels.h"
@@ -60,8 +61,27 @@ static uint64_t hash_options(const Options *options, uint64_t seed, bool apart) 
     return seed;
 }
 
-void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
-    snprintf(text, HASH_TEXT_BYTES, "%016" PRIx64, hash);
+// Files that the run has read are in memory; others are read for their hash. The run itself refuses an unreadable one.
+static void fill_inputs(RunRecord *record, const Options *options, const RunMemory *memory) {
+    static const RunInputKind files[] = {INPUT_PARTITION_FILE, INPUT_INIT};
+    static const struct {
+        RunInputKind kind;
+        WorldFile file;
+    } world[] = {{INPUT_CLIENT_TIME, WORLD_PACES},
+                 {INPUT_AVAILABILITY, WORLD_PRESENCES},
+                 {INPUT_CLIENT_WEIGHTS, WORLD_WEIGHTS},
+                 {INPUT_RECORDING, WORLD_RECORDING}};
+    char source[INPUT_SOURCE_BYTES];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const RunInput *input = &run_inputs[files[i]];
+        Error ignored;
+        uint64_t hash;
+        if (*run_input_source(source, input, options) && input->hash(&hash, options, NULL, &ignored) == STATUS_OK)
+            write_hash(record->inputs[files[i]], hash);
+    }
+    for (size_t i = 0; i < sizeof world / sizeof *world; i++)
+        if (*run_input_source(source, &run_inputs[world[i].kind], options))
+            write_hash(record->inputs[world[i].kind], world_file_hash(&memory->world_files, world[i].file));
 }
 
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
@@ -78,16 +98,16 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
                     .figure = run_figure_of(options, dataset_has_numbers(&memory->data.items))};
     snprintf(record->device, sizeof record->device, "%s", device);
     snprintf(record->blas, sizeof record->blas, "%s", blas);
-    write_hash(record->data, data);
-    write_hash(record->partition, partition);
-    if (memory->world_files.recording_hash) write_hash(record->recording, memory->world_files.recording_hash);
+    write_hash(record->inputs[INPUT_DATA], data);
+    write_hash(record->inputs[INPUT_PARTITION], partition);
+    fill_inputs(record, options, memory);
     const uint64_t read = data ^ partition ^ world_files_hash(&memory->world_files);
     write_hash(record->identity, hash_options(options, read, false));
     write_hash(record->former_identity, hash_options(options, read, true));
 }
 
 void run_record_program(RunRecord *record, const TrainerProgram *program) {
-    write_hash(record->trainer, program->files);
+    write_hash(record->inputs[INPUT_TRAINER], program->files);
     memcpy(record->stays, program->stays, sizeof record->stays);
     record->stays_tensors = program->stays_tensors;
     record->stays_floats = program->stays_floats;
@@ -100,7 +120,7 @@ static void read_text(char *text, size_t bytes, const json_t *start, const char 
 }
 
 void run_record_read_program(RunRecord *record, const json_t *start) {
-    read_text(record->trainer, sizeof record->trainer, start, "trainer_xxh3");
+    read_text(record->inputs[INPUT_TRAINER], HASH_TEXT_BYTES, start, "trainer_xxh3");
     read_text(record->stays, sizeof record->stays, start, "trainer_stays");
 }
 
@@ -122,14 +142,12 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->model, sizeof past->model, told.summary, "model_sha256");
     read_text(past->device, sizeof past->device, start, "device");
     read_text(past->blas, sizeof past->blas, start, "blas");
-    read_text(past->data, sizeof past->data, start, "data_xxh3");
-    read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
-    read_text(past->recording, sizeof past->recording, start, "recording_xxh3");
+    for (int i = 0; i < RUN_INPUTS; i++)
+        read_text(past->inputs[i], HASH_TEXT_BYTES, start, run_inputs[i].trait.name);
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
-    run_record_read_program(past, start);
+    read_text(past->stays, sizeof past->stays, start, "trainer_stays");
     read_text(past->hash_seed, sizeof past->hash_seed, start, "hash_seed");
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
-    read_text(past->aggregator, sizeof past->aggregator, start, "aggregator_xxh3");
     read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
     past->clients = read_count(start, "clients");
@@ -176,31 +194,64 @@ bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint3
     return past->summed_up == rounds && file_has_sha256(&place, MODEL_NAME, past->model);
 }
 
-static Status compare(const char *what, const char *before, const char *now, const char *folder, Error *err) {
-    if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "--resume %s: the %s is not what the run began with (XXH3 %s then, %s now); give it back, or begin "
-                "anew with another --out",
-                folder, what, before, now);
+void run_record_keep_init(RunRecord *now, const RunRecord *past) {
+    memcpy(now->inputs[INPUT_INIT], past->inputs[INPUT_INIT], HASH_TEXT_BYTES);
 }
 
-Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err) {
-    TRY(compare("data set", past->data, now->data, folder, err));
-    TRY(compare("split of the data", past->partition, now->partition, folder, err));
-    TRY(compare("recorded schedule of --clock replay:FILE", past->recording, now->recording, folder, err));
-    if (!past->device[0]) return STATUS_OK;
+// Whether the input is another now. An earlier version may not have written it down.
+static bool has_changed(InputChange *change, const RunRecord *past, const RunRecord *now, int kind) {
+    *change = (InputChange){.input = &run_inputs[kind]};
+    memcpy(change->then, past->inputs[kind], HASH_TEXT_BYTES);
+    memcpy(change->now, now->inputs[kind], HASH_TEXT_BYTES);
+    return change->then[0] && change->now[0] && strcmp(change->then, change->now) != 0;
+}
+
+Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const char *name, Error *err) {
+    InputChange change;
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (has_changed(&change, past, now, i)) return run_input_refuse(&change, name, "", STATUS_DATA, err);
+    return STATUS_OK;
+}
+
+// A user who names the program again, for a correction that matters or one that does not, has said so.
+static Status check_input(const InputChange *change, const Options *options, const char *folder, Error *err) {
+    const bool is_trainer = change->input == &run_inputs[INPUT_TRAINER];
+    const char *option = change->input->option;
+    char where[RUN_PATH_BYTES + 16], remedy[SHELL_WORD_BYTES + 128], word[SHELL_WORD_BYTES];
+    snprintf(where, sizeof where, "--resume %s", folder);
+    if (!change->input->is_program)
+        return run_input_refuse(change, where, ", or begin anew with another --out", STATUS_DATA, err);
+    if (is_trainer ? options->trainer_is_named : options->aggregator_is_named) {
+        log_warning("%.200s continues with other files of its %s, whose results may differ", folder, option);
+        return STATUS_OK;
+    }
+    snprintf(remedy, sizeof remedy, ", or name the program again to continue with other bits: --%s %s", option,
+             shell_word(word, is_trainer ? options->trainer : options->aggregator));
+    return run_input_refuse(change, where, remedy, STATUS_DATA, err);
+}
+
+static void warn_of_device(const RunRecord *past, const RunRecord *now, const char *folder) {
+    if (!past->device[0]) return;
     if (strcmp(past->device, now->device) == 0) {
         if (strcmp(past->blas, now->blas) != 0)
             log_warning("%s multiplied through %s and goes on with %s, whose results differ in the last bits; for the "
                         "same bits install that one, or set OPENBLAS_CORETYPE or SOUNDER_BLAS as before",
                         folder, past->blas[0] ? past->blas : "no OpenBLAS", now->blas[0] ? now->blas : "none");
-        return STATUS_OK;
+        return;
     }
     const bool isa = kernels_is_name(past->device);
     log_warning("%s was computed with %s and goes on with %s, whose results differ in the last bits; for the same bits "
                 "%s%s",
                 folder, past->device, now->device, isa ? "set --device cpu and SOUNDER_ISA=" : "use --device cuda on ",
                 past->device);
+}
+
+Status run_record_check(const RunRecord *past, const RunRecord *now, const Options *options, const char *folder,
+                        Error *err) {
+    InputChange change;
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (has_changed(&change, past, now, i)) TRY(check_input(&change, options, folder, err));
+    warn_of_device(past, now, folder);
     return STATUS_OK;
 }
 
@@ -223,12 +274,12 @@ static void put_program(JsonObject *line, const char *key, const char *command, 
 
 static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
     put_program(line, "trainer", options->trainer, "trainer_folder", options->trainer_folder);
-    put_text(line, "trainer_xxh3", record->trainer);
     if (record->stays[0]) {
         put_text(line, "trainer_stays", record->stays);
         put_whole(line, "trainer_stays_tensors", (int64_t)record->stays_tensors);
         put_whole(line, "trainer_stays_floats", (int64_t)record->stays_floats);
     }
+    if (record->trainer_files) put_value(line, TRAINER_FILES_KEY, json_deep_copy(record->trainer_files));
     if (record->repeats == TRAINER_UNCHECKED)
         put_null(line, "trainer_repeats");
     else
@@ -247,9 +298,8 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "device", record->device);
     put_text(&line, "blas", record->blas);
     put_arguments(&line, argc, argv);
-    put_text(&line, "data_xxh3", record->data);
-    put_text(&line, "partition_xxh3", record->partition);
-    if (record->recording[0]) put_text(&line, "recording_xxh3", record->recording);
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (record->inputs[i][0]) put_text(&line, run_inputs[i].trait.name, record->inputs[i]);
     put_text(&line, "run_xxh3", record->identity);
     put_text(&line, "loss", record->loss);
     run_figure_key(figure, &record->figure);
@@ -262,7 +312,6 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     if (record->hash_seed[0]) put_text(&line, "hash_seed", record->hash_seed);
     if (options->aggregator[0])
         put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
-    if (record->aggregator[0]) put_text(&line, "aggregator_xxh3", record->aggregator);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);

@@ -7,7 +7,7 @@
 //    "clients_per_round":2,"checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
-// may not change with --resume. Each checkpoint notes it, too. recording_xxh3 is the file of --clock replay:FILE.
+// may not change with --resume. Each checkpoint notes it, too. The other hashes are those of run_inputs.h.
 #ifndef SOUNDER_APP_TRAIN_RUN_RECORD_H
 #define SOUNDER_APP_TRAIN_RUN_RECORD_H
 
@@ -16,26 +16,29 @@
 #include "app/options/options.h"
 #include "app/options/run_figure.h"
 #include "app/train/run_folder.h"
+#include "app/train/run_inputs.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "io/metrics.h"
 
-enum { RECORD_SCHEMA = 1, HASH_TEXT_BYTES = 17 };
+enum { RECORD_SCHEMA = 1 };
+
+// The key of the files that a trainer told, over which its hash is taken with those that its command names.
+#define TRAINER_FILES_KEY "trainer_files"
 
 typedef enum TrainerRepeats { TRAINER_UNCHECKED, TRAINER_REPEATS, TRAINER_REPEATS_NOT } TrainerRepeats;
 
 // Plain data. Zeroed means unknown.
 typedef struct RunRecord {
-    char device[128]; // name of the GPU or the instruction set
-    char blas[128];   // library that multiplies for wide layers; empty: none
-    char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
+    char device[128];                         // name of the GPU or the instruction set
+    char blas[128];                           // library that multiplies for wide layers; empty: none
+    char inputs[RUN_INPUTS][HASH_TEXT_BYTES]; // empty: the run has no such input, or its record does not tell it
+    char identity[HASH_TEXT_BYTES];
     char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
-    char recording[HASH_TEXT_BYTES];        // empty: no recorded schedule is replayed
-    char trainer[HASH_TEXT_BYTES];          // files of --trainer; empty: the engine trains
     char stays[TRAINER_HASH_BYTES];         // its tensors that do not travel; empty: there are none
     uint64_t stays_tensors, stays_floats;   // how many there are; of this process alone
     char hash_seed[HASH_SEED_BYTES];        // PYTHONHASHSEED of the run's programs; empty: it was not noted
-    char aggregator[HASH_TEXT_BYTES];       // files that the command of --aggregator names; empty: there is none
+    const json_t *trainer_files;            // that the trainer told; borrowed, NULL: none
     char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
     TrainerRepeats repeats;                 // whether turns of --trainer repeat
@@ -62,9 +65,8 @@ typedef struct RunKept {
 uint64_t run_hash_data(const Dataset *data);
 uint64_t run_hash_partition(const RunMemory *memory);
 
-void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash);
-
-// Describes this process. options: resolved. data: run_hash_data of the run's data.
+// Describes this process. options: resolved. data: run_hash_data of the run's data. The hashes of the user's programs
+// are left to the caller.
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
                      const char *device, const char *blas);
 
@@ -83,9 +85,18 @@ Status run_record_kept(RunKept *kept, const RunFolder *folder, uint32_t rounds_d
 // Whether the earlier process ended with a model of this many rounds, and the folder still holds that model.
 bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds);
 
-// DATA, with both hashes, if the run would continue with other data or another recorded schedule. Warns of another
-// device or another OpenBLAS, whose results differ in the last bits.
-Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err);
+// For a run that goes on from a checkpoint: takes over the hash of the model that it once began from, whose file is not
+// read again and may be gone.
+void run_record_keep_init(RunRecord *now, const RunRecord *past);
+
+// DATA, with both hashes, if the inputs of the run are others now. name: of the run in the sentence.
+Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const char *name, Error *err);
+
+// Does this for a run that would continue, and warns of another device or another OpenBLAS, whose results differ in the
+// last bits. Other files of a program that the user has named again are no error, but a warning. options: with the
+// commands of the programs, and whether they are named.
+Status run_record_check(const RunRecord *past, const RunRecord *now, const Options *options, const char *folder,
+                        Error *err);
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
                         Error *err);

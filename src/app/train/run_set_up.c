@@ -236,8 +236,7 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     return STATUS_OK;
 }
 
-// Once there is a checkpoint, the initial weights are not needed, and their file may be gone.
-static bool has_checkpoint(const RunFolder *folder) {
+bool run_has_checkpoint(const RunFolder *folder) {
     bool found = false;
     const int fd =
         folder->checkpoints_fd >= 0 ? openat(folder->checkpoints_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -265,7 +264,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
                     "--init %s does not go with personal clusters: the models of %u clusters would be equal and stay "
                     "so; leave --init out",
                     options->init, state_models(memory->config));
-    if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
+    if (options->init[0] && !(options->resume[0] && run_has_checkpoint(folder))) {
         const Status status =
             model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial, about, &why);
         TRY(options_blame(options, "init", ": ", status, &why, err));

@@ -28,6 +28,9 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 // run can be resumed from any place. Nothing to free on failure. ready: that data set if it is loaded already, or NULL.
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err);
 
+// Whether the folder of a run has a checkpoint. Then the model of --init is not needed, and its file may be gone.
+bool run_has_checkpoint(const RunFolder *folder);
+
 // For a run on a GPU: sets the number of workers if the user did not, and partitions the data for them.
 Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side, Error *err);
 
@@ -43,9 +46,9 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
 // Fills in what the run says about its trainer. USAGE for a word of --trainer-option that is no NAME=VALUE.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 
-// Whether a resumed run has the files of its trainer and its aggregator that it began with: DATA with both hashes if
+// Whether the trainer of a resumed run has the tensors that do not travel with which it began: DATA with both hashes if
 // not; a warning if the user has named the program again.
-Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
+Status run_check_program(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
 
 // DATA if the tensors of the trainer that do not travel are not those of the earlier process. run: its name.
 Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err);

@@ -51,32 +51,20 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     return plan_options(plan, "trainer-option", options->trainer_option, options, err);
 }
 
-typedef struct Program {
-    const char *option, *command;
-    bool is_named; // again, with --resume
-} Program;
-
 // A user who names the program again, for a correction that matters or one that does not, has said so.
-static Status check_part(const char *part, const char *before, const char *now, const Program *program, const char *run,
-                         Error *err) {
+Status run_check_program(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
     char word[SHELL_WORD_BYTES];
-    if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
-    if (!program->is_named)
+    if (!past->stays[0] || strcmp(past->stays, now->stays) == 0) return STATUS_OK;
+    if (!options->trainer_is_named)
         return fail(err, STATUS_DATA,
-                    "--resume %.200s: the %s of its %s are not what the run began with (XXH3 %s then, %s now); give "
-                    "them back, or name the program again to continue with other bits: --%s %s",
-                    run, part, program->option, before, now[0] ? now : "none", program->option,
-                    shell_word(word, program->command));
-    log_warning("%.200s continues with other %s of its %s, whose results may differ", run, part, program->option);
+                    "--resume %.200s: the tensors that do not travel of its trainer are not what the run began with "
+                    "(XXH3 %s then, %s now); give them back, or name the program again to continue with other bits: "
+                    "--trainer %s",
+                    options->resume, past->stays, now->stays[0] ? now->stays : "none",
+                    shell_word(word, options->trainer));
+    log_warning("%.200s continues with other tensors that do not travel of its trainer, whose results may differ",
+                options->resume);
     return STATUS_OK;
-}
-
-Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
-    const Program trainer = {"trainer", options->trainer, options->trainer_is_named};
-    const Program aggregator = {"aggregator", options->aggregator, options->aggregator_is_named};
-    TRY(check_part("files", past->trainer, now->trainer, &trainer, options->resume, err));
-    TRY(check_part("tensors that do not travel", past->stays, now->stays, &trainer, options->resume, err));
-    return check_part("files", past->aggregator, now->aggregator, &aggregator, options->resume, err);
 }
 
 Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err) {

@@ -85,10 +85,11 @@ static Status evaluate(TrainerTest *test, const RunMemory *memory, const Trainer
 static Status check_program(const TrainerProgram *program, const TrainerPast *past, const char *path, Error *err) {
     RunRecord now = {0};
     run_record_program(&now, program);
-    if (past->files.trainer[0] && strcmp(past->files.trainer, now.trainer) != 0)
+    if (past->files.inputs[INPUT_TRAINER][0] &&
+        strcmp(past->files.inputs[INPUT_TRAINER], now.inputs[INPUT_TRAINER]) != 0)
         log_warning("%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now), so that its "
                     "figures may differ from the run's",
-                    path, past->files.trainer, now.trainer);
+                    path, past->files.inputs[INPUT_TRAINER], now.inputs[INPUT_TRAINER]);
     return run_check_stays(&past->files, &now, path, err);
 }
 
