@@ -58,6 +58,8 @@ void help_print_plan(FILE *file) {
 // Explains the fields of metrics.jsonl beyond their names.
 static const HelpEntry metric_fields[] = {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
+    {"  partition_file_xxh3, init_xxh3, client_time_xxh3, availability_xxh3, client_weights_xxh3, recording_xxh3",
+     "XXH3 of what the files of --partition, --init, --client-time, --sampling, --client-weights and --clock say"},
     {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: that of "
                  "--target (test_metrics.NAME for a trainer's metric); else test_accuracy, personal_accuracy with "
                  "personal models, test_loss or personal_loss if targets are numbers or a trainer counts no hits"},
@@ -68,6 +70,7 @@ static const HelpEntry metric_fields[] = {
     {"  trainer_stays, trainer_stays_tensors, trainer_stays_floats",
      "hash of its tensors that do not travel, and their number; other ones end --resume, replay and eval"},
     {"  hash_seed", "PYTHONHASHSEED of the run's programs: the user's, or one that follows from --seed"},
+    {"  trainer_files", "the files that the trainer itself named"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat and heed what the algorithm adds to the "
                           "gradients; null: not checked"},
     {"  tensors", "how many tensors it exchanges"},

@@ -81,6 +81,37 @@ class Against(Look):
         (row,) = self.rows("--against", "fedavg", "--by", "algorithm")
         self.assertEqual((row["pairs"], row["verdict"]), (3, "better"))
 
+    def test_runs_of_other_data_are_no_pairs_and_a_copy_counts_once(self):
+        self.write_algorithms({"fedavg": [0.5, 0.6, 0.7], "scaffold": [0.6, 0.7, 0.8]})
+        def begin(name, data, model):
+            path = self.path(name, "metrics.jsonl")
+            with open(path) as file:
+                text = file.read()
+            with open(path, "w") as file:
+                file.write(text.replace('"type":"start"', f'"type":"start","data_xxh3":"{data}"').replace('"type":"summary"', f'"type":"summary","model_sha256":"{model}"'))
+        for name in os.listdir(self.path("sweep")):
+            begin(f"sweep/{name}", "0123456789abcdef", name)
+        (row,) = self.rows("--against", "fedavg")
+        self.assertEqual((row["pairs"], "data_xxh3" in row), (3, False))
+        shutil.copytree(self.path("sweep"), self.path("backup"))
+        told = self.sounder("runs", "sweep", "backup", "--against", "fedavg")
+        self.assertRegex(told, r"\nscaffold +3 ")
+        self.assertIn("left out: 6 runs, each of which is another one again\n", told)
+        told = self.sounder("runs", "sweep", "backup", "--by", "algorithm")
+        self.assertRegex(told, r"\nfedavg +3 +2 +60\.00 ± 10\.00 ")
+        self.assertIn("left out: 6 runs, each of which is another one again\n", told)
+        for seed in (1, 2, 3):
+            path = self.path(f"sweep/scaffold-{seed}/metrics.jsonl")
+            with open(path) as file:
+                text = file.read()
+            with open(path, "w") as file:
+                file.write(text.replace("0123456789abcdef", "123456789abcdef0"))
+        told = self.sounder("runs", "sweep", "--against", "fedavg")
+        self.assertIn("which needs 3 (such as --seed 1..3): 123456, scaffold (0)\n", told)
+        self.assertIn("data_xxh3: the data set is not the same in all runs; runs that differ in it are no pairs\n", told)
+        rows = json.loads(self.sounder("runs", "sweep", "--by", "model", "--format", "json"))
+        self.assertEqual([(row["data_xxh3"], row["runs"], row["accuracy_percent"]) for row in rows], [("012345", 3, 60), ("123456", 3, 70)])
+
     def test_show_names_another_figure_to_compare(self):
         self.write_algorithms({"fedavg": [0.5] * 3, "scaffold": [0.6] * 3})
         (row,) = self.rows("--against", "fedavg", "--show", "test_loss")

@@ -353,10 +353,49 @@ class Sweep(RunCase):
             self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
             self.assertEqual((out.count("(done before)"), self.model("s/lr=0.1")), (1, right))
 
+    def test_runs_of_other_contents_of_a_file_are_refused_by_its_name(self):
+        self.write_data()
+        lines = lambda by: "".join(f"{client} {1 + client * by}\n" for client in range(4))
+        with open(self.path("weights"), "w") as file:
+            file.write(lines(1))
+        base = ["--data", "mine", "--model", "linear 2", "--clients", "4", "--device", "cpu", "--rounds", "1", "--workers", "1"]
+        self.train(*base, "--out", "begin")
+        self.train(*base, "--lr", "0.5", "--out", "other")
+        words = [*base, "--init", "begin/model.safetensors", "--client-weights", "file:weights", "--out", "s"]
+        self.sweep(*words, "--seed", "1..2")
+        def exchanged(path, content, said):
+            with open(self.path(path), "rb") as file:
+                before = file.read()
+            with open(self.path(path), "wb") as file:
+                file.write(content(before))
+            told = self.sweep(*words, "--seed", "1..3", code=64)
+            self.assertRegex(told, said)
+            self.assertFalse(os.path.exists(self.path("s/seed=3")))
+            with open(self.path(path), "wb") as file:
+                file.write(before)
+        hashes = "XXH3 [0-9a-f]{16} then, [0-9a-f]{16} now\\)"
+        exchanged("mine/train.csv", lambda text: text.replace(b"0,0,0,0", b"0,0,0,1", 1),
+                  rf"error: s/seed=1: the data set is not what the run began with \(mine and --init begin/model.safetensors: {hashes}; give it back, or give another --out")
+        exchanged("weights", lambda text: lines(2).encode(), rf"s/seed=1: the file of --client-weights is not what the run began with \(weights: {hashes}")
+        with open(self.path("other/model.safetensors"), "rb") as file:
+            other = file.read()
+        exchanged("begin/model.safetensors", lambda text: other,
+                  rf"s/seed=1: the model of --init is not what the run began with \(begin/model.safetensors: {hashes}")
+        self.assertEqual(self.sweep(*words, "--seed", "1..3").count("(done before)"), 2)
+
+    def test_the_table_is_of_the_runs_of_its_command(self):
+        self.sweep(*SMALL, "--lr", "0.1,0.2", "--seed", "1..2", "--out", "s")
+        self.assertRegex(self.sweep(*SMALL, "--lr", "0.1", "--seed", "3..4", "--out", "s"), r"(?m)^fedavg +2 +2 ")
+
     def test_a_run_of_defaults_alone_is_taken_up(self):
         self.train(*BASE[:4], "--out", "s/run")
         with open(self.path("s/run/config.yaml"), "w") as file:  # the default data would take a minute
             file.write("seed: 1\n")
+        with open(self.path("s/run/metrics.jsonl"), "r+") as file:  # nor are its contents compared
+            text = file.read().replace('"data_xxh3"', '"was_xxh3"')
+            file.seek(0)
+            file.truncate()
+            file.write(text)
         self.assertEqual(self.sweep("--dry-run", "--out", "s"), "sounder train --resume=s/run --rounds=3  # done\n")
 
     def test_runs_of_more_rounds_are_not_taken_for_these(self):

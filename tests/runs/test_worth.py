@@ -58,6 +58,19 @@ class Worth(RunCase):
         self.assertAlmostEqual(sum(row["shapley"] for row in sampled.values()), sum(row["shapley"] for row in self.told("run", "--samples", "6").values()), places=7)
         self.assertTrue(any(row["shapley_standard_error"] > 0 for row in sampled.values()))
 
+    def test_other_data_than_the_runs_are_refused_by_all_that_train_it_again(self):
+        self.write(3)
+        self.train(*TASK, "--out", "run")
+        with open(self.path("own/train.csv")) as file:
+            text = file.read()
+        with open(self.path("own/train.csv"), "w") as file:
+            file.write(text.replace(",1,0\n", ",2,0\n", 1))
+        said = r"error: run: the data set is not what the run began with \(.*XXH3 [0-9a-f]{16} then, [0-9a-f]{16} now\); give it back"
+        self.assertRegex(self.worth("run", code=64)[1], said)
+        self.assertFalse(os.path.exists(self.path("worth")))
+        self.assertRegex(self.call("replay", "run", "--round", "3", "--client", "0", code=65)[1], said)
+        self.assertRegex(self.call("export", "run", "--federation", "out", code=65)[1], said)
+
     def test_a_worthless_and_a_harmful_client_of_ten_are_last(self):
         self.write(10, random_labels=[2], flipped=[6])
         self.train(*TASK, "--out", "run")

@@ -140,7 +140,7 @@ static void put_test(Comparison *to, size_t count, const Question *question) {
 static void print_group(FILE *file, const Group *group, size_t pairs, const Question *question) {
     char value[OPTION_VALUE_BYTES], shown[OPTION_SHOWN_BYTES];
     for (int i = 0; i < question->by.count; i++) {
-        past_run_option(value, group->runs, question->by.all[i]);
+        by_options_text(value, group->runs, question->by.all[i]);
         option_printable(shown, *value ? value : "-");
         fprintf(file, "%s%s", i ? ", " : "", shown);
     }
@@ -179,8 +179,25 @@ static void put_groups(Comparison *to, const PastRuns *runs, Question *question)
     }
 }
 
-static void print_notes(FILE *notes, const Comparison *of, const Question *question, const char *few,
-                        size_t unfinished) {
+// Runs that are in no group.
+typedef struct LeftOut {
+    size_t unfinished, copies;
+} LeftOut;
+
+static void print_left_out(FILE *notes, const LeftOut *left, const Question *question) {
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (by_options_have(&question->others, &run_inputs[i].trait))
+            fprintf(notes, "%s: the %s %s not the same in all runs; runs that differ in it are no pairs\n",
+                    run_inputs[i].trait.name, run_inputs[i].words, run_inputs[i].is_plural ? "are" : "is");
+    if (left->copies > 0)
+        fprintf(notes, "left out: %zu run%s another one again\n", left->copies,
+                left->copies == 1 ? ", which is" : "s, each of which is");
+    if (left->unfinished > 0)
+        fprintf(notes, "left out: %zu run%s not finished\n", left->unfinished,
+                left->unfinished == 1 ? ", which is" : "s, which are");
+}
+
+static void print_notes(FILE *notes, const Comparison *of, const Question *question, const char *few) {
     const char *name = question->option->name;
     char value[OPTION_SHOWN_BYTES];
     option_printable(value, question->value);
@@ -204,12 +221,9 @@ static void print_notes(FILE *notes, const Comparison *of, const Question *quest
     if (of->unknown > 0)
         fprintf(notes, "left out: %zu pair%s in which a run has no number for %s\n", of->unknown,
                 of->unknown == 1 ? "" : "s", question->title);
-    if (unfinished > 0)
-        fprintf(notes, "left out: %zu run%s not finished\n", unfinished,
-                unfinished == 1 ? ", which is" : "s, which are");
 }
 
-static Status compare(Table *table, char **notes, const PastRuns *runs, size_t unfinished, Question *question,
+static Status compare(Table *table, char **notes, const PastRuns *runs, const LeftOut *left, Question *question,
                       bool people, Error *err) {
     TextStream few, said;
     Comparison to = {.table = table,
@@ -219,7 +233,10 @@ static Status compare(Table *table, char **notes, const PastRuns *runs, size_t u
     if (to.differences && to.few) put_groups(&to, runs, question);
     bool whole = text_close(&few) && to.differences;
     FILE *file = text_open(&said);
-    if (whole && file) print_notes(file, &to, question, few.text, unfinished);
+    if (whole && file) {
+        print_notes(file, &to, question, few.text);
+        print_left_out(file, left, question);
+    }
     whole &= text_close(&said);
     free(few.text);
     free(to.differences);
@@ -230,13 +247,16 @@ static Status compare(Table *table, char **notes, const PastRuns *runs, size_t u
 
 Status against_fill(Table *table, char **notes, PastRuns *runs, const Against *asked, bool people, Error *err) {
     Question question;
-    PastRuns finished = {.all = runs->all, .count = past_runs_finished_first(runs)};
-    if (finished.count == 0)
+    size_t count = past_runs_finished_first(runs);
+    if (count == 0)
         return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished; sounder runs without --against lists them",
                     runs->count);
+    const size_t copies = past_runs_drop_copies(runs, &count);
+    PastRuns finished = {.all = runs->all, .count = count};
     TRY(against_question_read(&question, &finished, asked, err));
     TRY(sort_runs(&finished, &question, err));
-    return compare(table, notes, &finished, runs->count - finished.count, &question, people, err);
+    const LeftOut left = {.unfinished = runs->count - finished.count, .copies = copies};
+    return compare(table, notes, &finished, &left, &question, people, err);
 }
 
 Status against_print(PastRuns *runs, const Against *asked, TableFormat format, Error *err) {

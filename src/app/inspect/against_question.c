@@ -116,6 +116,7 @@ static Status find_groups(Question *question, const PastRuns *runs, const char *
     for (int i = 0; i < option_count && !*names; i++)
         if (tells_apart(&option_table[i]) && past_runs_differ(runs->all, runs->count, &option_table[i]))
             by_options_add(&named, &option_table[i]);
+    by_options_add_inputs(&named, runs->all, runs->count);
     question->others = (ByOptions){0};
     for (int i = 0; i < named.count; i++)
         if (named.all[i] != question->option) by_options_add(&question->others, named.all[i]);

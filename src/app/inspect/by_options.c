@@ -20,6 +20,8 @@ Status by_options_read(ByOptions *by, const char *text, Error *err) {
     snprintf(names, sizeof names, "%s", text);
     for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
         const Option *option = option_find(name);
+        for (int i = 0; i < RUN_INPUTS && !option; i++)
+            if (option_same_name(run_inputs[i].trait.name, name)) option = &run_inputs[i].trait;
         if (!option) return option_unknown(name, "--by ", err);
         if (option->unsaved || option->not_train)
             return fail(err, STATUS_USAGE,
@@ -35,13 +37,30 @@ Status by_options_read(ByOptions *by, const char *text, Error *err) {
 void by_options_add_columns(ByOptions *by, Table *table) {
     by->first_column = table->column_count;
     for (int i = 0; i < by->count; i++)
-        table_add_values(table, by->all[i]->name);
+        if (run_input_of(by->all[i]))
+            table_add_column(table, by->all[i]->name, by->all[i]->name, -1); // "123456" is no number
+        else
+            table_add_values(table, by->all[i]->name);
+}
+
+void by_options_add_inputs(ByOptions *by, const PastRun *runs, size_t count) {
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (past_runs_differ(runs, count, &run_inputs[i].trait)) by_options_add(by, &run_inputs[i].trait);
+}
+
+void by_options_text(char *text, const PastRun *run, const Option *trait) {
+    char hash[OPTION_VALUE_BYTES];
+    past_run_option(text, run, trait);
+    if (!run_input_of(trait) || !*text) return;
+    strcpy(hash, text);
+    const char *last = strchr(hash, ',');
+    snprintf(text, OPTION_VALUE_BYTES, "%.6s%.8s", hash, last ? last : "");
 }
 
 void by_options_put(Table *table, const ByOptions *by, const PastRun *run) {
     for (int i = 0; i < by->count; i++) {
         char text[OPTION_VALUE_BYTES];
-        past_run_option(text, run, by->all[i]);
+        by_options_text(text, run, by->all[i]);
         if (*text) table_put_text(table, by->first_column + (size_t)i, text);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "app/commands.h"
 #include "app/inspect/against.h"
+#include "app/inspect/by_options.h"
 #include "app/inspect/figures.h"
 #include "app/inspect/look_options.h"
 #include "app/inspect/run_details.h"
@@ -75,13 +76,13 @@ static char *name_group(const PastRuns *runs, const PastRun *run) {
     TextStream stream;
     const char *separator = "";
     FILE *file = text_open(&stream);
-    for (int i = 0; i < option_count && file; i++) {
-        const Option *option = &option_table[i];
+    for (int i = 0; i < past_run_traits() && file; i++) {
+        const Option *option = past_run_trait(i);
         char value[OPTION_VALUE_BYTES];
         if (option->unsaved || option->may_change || strcmp(option->name, "seed") == 0 ||
             !past_runs_differ(runs->all, runs->count, option))
             continue;
-        past_run_option(value, run, option);
+        by_options_text(value, run, option);
         fprintf(file, "%s%s %s", separator, option->name, *value ? value : "-");
         separator = ", ";
     }

@@ -93,6 +93,10 @@ Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Er
 
 // Moves the finished runs to the front and returns how many there are.
 size_t past_runs_finished_first(PastRuns *runs);
+
+// Frees the copies among the first *finished runs, which are finished: runs with equal traits, rounds and hash of the
+// model are one run. Returns the number of copies. Reorders these runs.
+size_t past_runs_drop_copies(PastRuns *runs, size_t *finished);
 void past_runs_free(PastRuns *runs);
 
 #endif

@@ -112,3 +112,45 @@ bool past_runs_differ(const PastRun *runs, size_t count, const Option *trait) {
         if (!have_same(&runs[0], &runs[i], trait) && !have_same_plan(&runs[0], &runs[i], trait)) return true;
     return false;
 }
+
+static const char *model_of(const PastRun *run) {
+    const char *model = json_string_value(json_object_get(run->summary, "model_sha256"));
+    return model ? model : "";
+}
+
+static int compare_results(const void *a, const void *b) {
+    const PastRun *left = a, *right = b;
+    int order = strcmp(model_of(left), model_of(right));
+    if (order == 0) order = (left->options.seed > right->options.seed) - (left->options.seed < right->options.seed);
+    return order ? order : strverscmp(left->path, right->path);
+}
+
+// Workers, tests and the like may differ: they change no bit.
+static bool is_copy(const PastRun *a, const PastRun *b) {
+    if (!*model_of(a) || strcmp(model_of(a), model_of(b)) != 0 || a->rounds != b->rounds) return false;
+    for (int i = 0; i < past_run_traits(); i++) {
+        const Option *trait = past_run_trait(i);
+        if (!trait->unsaved && !trait->may_change && !have_same(a, b, trait)) return false;
+    }
+    return true;
+}
+
+size_t past_runs_drop_copies(PastRuns *runs, size_t *finished) {
+    size_t kept = 0, begin = 0;
+    qsort(runs->all, *finished, sizeof *runs->all, compare_results);
+    for (size_t i = 0; i < *finished; i++) {
+        bool again = false;
+        if (kept > begin && strcmp(model_of(&runs->all[begin]), model_of(&runs->all[i])) != 0) begin = kept;
+        for (size_t k = begin; k < kept && !again; k++)
+            again = is_copy(&runs->all[k], &runs->all[i]);
+        if (again)
+            past_run_free(&runs->all[i]);
+        else
+            runs->all[kept++] = runs->all[i];
+    }
+    const size_t copies = *finished - kept;
+    memmove(runs->all + kept, runs->all + *finished, (runs->count - *finished) * sizeof *runs->all);
+    runs->count -= copies;
+    *finished = kept;
+    return copies;
+}

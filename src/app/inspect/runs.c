@@ -29,8 +29,8 @@ Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Err
     ByOptions shown = {0};
     RunColumns columns;
     const bool figure_tells = !*show || names_rounds(show); // the figure of that name tells of --rounds, too
-    for (int i = 0; i < option_count; i++) {
-        const Option *option = &option_table[i];
+    for (int i = 0; i < past_run_traits(); i++) {
+        const Option *option = past_run_trait(i);
         if (figure_tells && option == option_find("rounds")) continue;
         if (!option->unsaved && past_runs_differ(runs->all, runs->count, option)) by_options_add(&shown, option);
     }
@@ -80,7 +80,7 @@ static void put_group(Table *table, const RunColumns *columns, size_t reached, c
 }
 
 // Says which options the means are over, and how many runs are left out because they are not finished.
-static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *by) {
+static void print_notes(const PastRuns *runs, size_t finished, size_t copies, const ByOptions *by) {
     const char *separator = "mean ± standard deviation over: ";
     for (int i = 0; i < option_count; i++) {
         if (by_options_have(by, &option_table[i]) || option_table[i].unsaved ||
@@ -92,6 +92,12 @@ static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *
     if (separator[0] == ',') putchar('\n');
     if (!by_options_have(by, option_find("rounds")) && past_runs_differ(runs->all, finished, option_find("rounds")))
         puts("runs of different --rounds, as --search halving leaves them: compare only lines of equal rounds");
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (by_options_have(by, &run_inputs[i].trait) && past_runs_differ(runs->all, finished, &run_inputs[i].trait))
+            printf("%s: the %s %s not the same in all runs\n", run_inputs[i].trait.name, run_inputs[i].words,
+                   run_inputs[i].is_plural ? "are" : "is");
+    if (copies > 0)
+        printf("left out: %zu run%s another one again\n", copies, copies == 1 ? ", which is" : "s, each of which is");
     if (finished < runs->count)
         printf("left out, for %s not finished: %zu of %zu runs\n", runs->count - finished == 1 ? "it is" : "they are",
                runs->count - finished, runs->count);
@@ -125,15 +131,17 @@ Status runs_print_means(PastRuns *runs, const char *names, const char *show, Tab
     Table table = {0};
     ByOptions by;
     TRY(by_options_read(&by, names, err));
-    const size_t finished = past_runs_finished_first(runs);
+    size_t finished = past_runs_finished_first(runs);
     if (finished == 0)
         return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished; sounder runs without --by lists them",
                     runs->count);
+    by_options_add_inputs(&by, runs->all, finished);
+    const size_t copies = past_runs_drop_copies(runs, &finished);
     qsort_r(runs->all, finished, sizeof *runs->all, compare_runs, &by);
     Status status = fill_means(&table, runs, finished, &by, show, err);
     if (status == STATUS_OK) status = table_print(stdout, &table, format, err);
     table_free(&table);
-    if (status == STATUS_OK && format == TABLE_TEXT) print_notes(runs, finished, &by);
+    if (status == STATUS_OK && format == TABLE_TEXT) print_notes(runs, finished, copies, &by);
     return status;
 }
 

@@ -291,7 +291,7 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     const int left = count_of(sweep, JOB_LEFT);
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
-    if (sweep->done > 0 && sweep->tells_means) TRY(sweep_means_print(&sweep->plan, &sweep->options, err));
+    if (sweep->done > 0 && sweep->tells_means) TRY(sweep_means_print(&sweep->plan, sweep->jobs, &sweep->options, err));
     printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
     if (left > 0) printf("%d runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);

@@ -162,7 +162,7 @@ static JobState state_of(const Job *job, const PastRun *past) {
     return past->state == RUN_FINISHED && ((int)past->rounds >= job->aim || ended_early) ? JOB_IS_DONE : JOB_WAITS;
 }
 
-static bool has_begun(const Job *job) {
+bool sweep_job_has_begun(const Job *job) {
     char config[JOB_FOLDER_BYTES + 16];
     snprintf(config, sizeof config, "%s/config.yaml", job->folder);
     return access(config, F_OK) == 0;
@@ -172,7 +172,7 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     PastRun past;
     job->state = JOB_WAITS;
     job->aim = rounds;
-    if (!has_begun(job)) return begin_short(job, rounds, err);
+    if (!sweep_job_has_begun(job)) return begin_short(job, rounds, err);
     TRY(past_run_read(&past, job->folder, err));
     // A run that was killed right after these rounds may have saved only a model of fewer rounds.
     const bool has_model = past.rounds > (uint32_t)rounds || past.state == RUN_FINISHED;
@@ -196,9 +196,10 @@ static Status change_options(Job *job, const PastRun *past, const Options *optio
 }
 
 // Takes up the state that an earlier sweep left of the run: all of it, a part, or nothing.
-static Status take_up(Job *job, const Options *options, Error *err) {
+static Status take_up(Job *job, const Options *options, InputsToday *today, Error *err) {
+    InputChange change;
     PastRun past;
-    if (!has_begun(job)) return add_argument(job, "out", job->folder, err);
+    if (!sweep_job_has_begun(job)) return add_argument(job, "out", job->folder, err);
     TRY(past_run_read(&past, job->folder, err));
     const Option *other = find_difference(&past, options);
     Status status = STATUS_OK;
@@ -208,6 +209,8 @@ static Status take_up(Job *job, const Options *options, Error *err) {
     else if (past.rounds > (uint32_t)options->rounds)
         status = fail(err, STATUS_USAGE, "%s holds a run of %u rounds; give the sweep another --out, or --rounds %u",
                       job->folder, past.rounds, past.rounds);
+    else if (run_inputs_changed(&change, past.last, options, today))
+        status = run_input_refuse(&change, job->folder, ", or give another --out", STATUS_USAGE, err);
     if (status == STATUS_OK) status = make_resuming(job, options->rounds, err);
     if (status == STATUS_OK) status = change_options(job, &past, options, err);
     job->state = state_of(job, &past);
@@ -300,7 +303,8 @@ static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *ou
     snprintf(job->folder, sizeof job->folder, "%s/%s", out, job->name);
 }
 
-static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t i, int cores, Error *err) {
+static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t i, int cores, InputsToday *today,
+                       Error *err) {
     Error why;
     TRY(make_arguments(job, plan, i, err));
     const Status status = resolve_arguments(options, job, &why);
@@ -313,18 +317,20 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     job->figure = run_figure_of(options, false);
     snprintf(job->data, sizeof job->data, "%s", options->data);
     job->seed = is_made_up(job->data) ? options->seed : 0;
-    return take_up(job, options, err);
+    return take_up(job, options, today, err);
 }
 
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err) {
     Options *options = malloc(sizeof *options);
+    InputsToday today = {0};
     *jobs = calloc(plan->count, sizeof **jobs);
     Status status = options && *jobs ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
     for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
         make_name(*jobs, plan, i, out);
         (*jobs)[i].stderr_fd = -1;
-        status = make_job(&(*jobs)[i], options, plan, i, cores, err);
+        status = make_job(&(*jobs)[i], options, plan, i, cores, &today, err);
     }
+    inputs_today_free(&today);
     free(options);
     return status;
 }

@@ -49,12 +49,16 @@ int job_argument_count(const Job *job);
 Status sweep_job_aim(Job *job, int rounds, Error *err);
 
 // Makes *jobs (plan->count), which sweep_jobs_free frees, also on failure. out: the folder of the sweep. USAGE for a
-// point that train would refuse, and for a folder whose run has other options or more rounds. Starts nothing.
+// point that train would refuse, and for a folder whose run has other options, other inputs (app/train/run_inputs.h) or
+// more rounds. Starts nothing.
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
 void sweep_jobs_free(Job *jobs, size_t count);
 
 // USAGE, NOINPUT or DATA if the data set of a waiting job is missing: reported once, before anything starts.
 Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
+
+// Whether its folder has a run.
+bool sweep_job_has_begun(const Job *job);
 
 // Looks at a run that another process has, or had. Returns JOB_ELSEWHERE (it is training), JOB_IS_DONE, JOB_WAITS (it
 // was left unfinished, and this job continues it), or JOB_HAS_FAILED (there is no such run, or it has other options).

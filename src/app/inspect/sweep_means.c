@@ -1,6 +1,7 @@
 #include "sweep_means.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/inspect/against.h"
@@ -99,11 +100,22 @@ static void say_commands(const SweepPlan *plan, const LookOptions *options, cons
     putchar('\n');
 }
 
-Status sweep_means_print(const SweepPlan *plan, const LookOptions *options, Error *err) {
-    char by[OPTION_TEXT_BYTES], *folder = (char *)options->out;
+static Status find_runs(PastRuns *runs, const SweepPlan *plan, const Job *jobs, Error *err) {
+    char **folders = calloc(plan->count, sizeof *folders);
+    int count = 0;
+    if (!folders) return fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
+    for (size_t i = 0; i < plan->count; i++)
+        if (sweep_job_has_begun(&jobs[i])) folders[count++] = (char *)jobs[i].folder;
+    const Status status = past_runs_find(runs, folders, count, err);
+    free(folders);
+    return status;
+}
+
+Status sweep_means_print(const SweepPlan *plan, const Job *jobs, const LookOptions *options, Error *err) {
+    char by[OPTION_TEXT_BYTES];
     PastRuns runs;
     name_varied(by, plan);
-    TRY(past_runs_find(&runs, &folder, 1, err));
+    TRY(find_runs(&runs, plan, jobs, err));
     Status status = print_tables(&runs, by, options, err);
     if (status == STATUS_OK) say_if_unfinished(&runs);
     past_runs_free(&runs);

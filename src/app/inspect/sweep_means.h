@@ -2,13 +2,14 @@
 #ifndef SOUNDER_APP_INSPECT_SWEEP_MEANS_H
 #define SOUNDER_APP_INSPECT_SWEEP_MEANS_H
 
-#include "app/inspect/sweep_plan.h"
+#include "app/inspect/sweep_jobs.h"
 
 // Checks before the first run that --against can be answered: USAGE if none or several of the options with several
 // values have the value, or if most runs stop early (halving).
 Status sweep_means_check(const SweepPlan *plan, const LookOptions *options, Error *err);
 
-// Prints them for the runs in the sweep's folder, and which commands show more.
-Status sweep_means_print(const SweepPlan *plan, const LookOptions *options, Error *err);
+// Prints them for the runs of the plan (jobs: one for each), and which commands show more. The folder may have other
+// runs, which an earlier sweep left.
+Status sweep_means_print(const SweepPlan *plan, const Job *jobs, const LookOptions *options, Error *err);
 
 #endif

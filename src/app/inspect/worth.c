@@ -217,12 +217,23 @@ static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *er
     return STATUS_OK;
 }
 
+// Coalitions are trained on the files of today: beside a run of others their differences mean nothing.
+static Status check_inputs(const Worth *worth, Error *err) {
+    InputChange change;
+    InputsToday today = {0};
+    const bool changed = past_run_changed(&change, &worth->run, &today);
+    inputs_today_free(&today);
+    if (!changed) return STATUS_OK;
+    return run_input_refuse(&change, worth->options.folders[0], ", or train the run again", STATUS_USAGE, err);
+}
+
 static Status find_worth(Worth *worth, int *exit_code, Error *err) {
     char experiment[OPTION_TEXT_BYTES + 16];
     LookOptions *options = &worth->options;
     SweepPlan plan;
     TRY(choose_figure(worth, err));
     TRY(find_players(worth, err));
+    TRY(check_inputs(worth, err));
     snprintf(experiment, sizeof experiment, "%s/config.yaml", options->folders[0]);
     if (!options->out[0]) {
         char path[OPTION_TEXT_BYTES];

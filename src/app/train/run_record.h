@@ -85,8 +85,8 @@ Status run_record_kept(RunKept *kept, const RunFolder *folder, uint32_t rounds_d
 // Whether the earlier process ended with a model of this many rounds, and the folder still holds that model.
 bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds);
 
-// For a run that goes on from a checkpoint: takes over the hash of the model that it once began from, whose file is not
-// read again and may be gone.
+// For a run that continues from a checkpoint: takes over the hash of its first model, whose file is not read again and
+// may be gone.
 void run_record_keep_init(RunRecord *now, const RunRecord *past);
 
 // DATA, with both hashes, if the inputs of the run are others now. name: of the run in the sentence.

@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -67,8 +68,12 @@ def sweep(out, grid, **options):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
         json.dump({name.replace("_", "-"): _word(name, value) for name, value in _programs(options).items() if value is not None}, file)
         file.flush()
-        Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
-    done = _tell("runs", os.fspath(out), "--format=json")
+        command = ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]
+        Run(out, command).wait()
+        told = subprocess.run([program(), *command, "--dry-run"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+    # The commands that would go on with its runs name their folders: others in `out` are those of earlier sweeps.
+    words = [word for line in told.splitlines() for word in shlex.split(line, comments=True)]
+    done = _tell("runs", *(word.split("=", 1)[1] for word in words if word.startswith("--resume=")), "--format=json")
     return [({name: row.get(option.replace("_", "-"), value) for name, (option, value) in single.items()}, Run(row["run"])) for row in done]
 
 
