@@ -288,7 +288,7 @@ const Option option_table[] = {
      .placeholder = "LIST", .derived = "all may arrive",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "these clients never arrive (3,7 or 3-7): where one is drawn, its place stays empty. Their samples are in no step, weight of "
-             "a class, or test of clients (sounder eval RUN --client 3 tests the model on them), and rules count the others alone. All other "
+             "a class, or test of clients (sounder eval tests the model on them), and rules count the others alone. All other "
              "draws are those of the run with them, and so are all bits up to the first round in which one of them is drawn, unless a rule "
              "counts clients (scaffold, feddyn, easgd, a release) or adds noise, which is another one in each run; so is the scaling of --data, by all samples (`sounder worth`)"},
     {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD, .neutral = true,
