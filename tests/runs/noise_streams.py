@@ -2,8 +2,6 @@
 those who have it, and what papers.py adds to its steps."""
 import numpy as np
 
-KEY = "00112233445566778899aabbccddeeff" * 2  # for --noise-key
-
 
 def _sbox():
     table, p, q = [0x63] * 256, 1, 1

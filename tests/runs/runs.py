@@ -17,6 +17,7 @@ def is_sanitized(program):
 SANITIZED = is_sanitized(SOUNDER)
 TRAIN, TEST = (400, 300) if SANITIZED else (4000, 1000)
 DATA = f"synthetic:1x28x28:{TRAIN}:{TEST}"
+NOISE_KEY = "00112233445566778899aabbccddeeff" * 2  # for --noise-key, where runs of other options must share their noise
 DEADLINE = 120 * SLOWED
 ECHO_SECONDS = 0.6  # a signal closer behind another one is its echo, and no second request
 SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32", "--momentum", "0.5"]

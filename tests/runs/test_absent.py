@@ -8,8 +8,7 @@ Usage: test_absent.py PATH_OF_SOUNDER [unittest arguments]
 import concurrent.futures, random, re, struct, subprocess, unittest, zipfile
 
 import test_zoo
-from noise_streams import KEY
-from runs import DEADLINE, SANITIZED, SOUNDER, RunCase, merged
+from runs import DEADLINE, NOISE_KEY, SANITIZED, SOUNDER, RunCase, merged
 
 CLIENTS, EACH, WIDTH, CLASSES, ABSENT = 8, 10, 6, 4, 3
 TASK = ["--model", "linear 6; tanh; linear classes", "--rounds", "2", "--workers", "1", "--batch-size", "5", "--lr", "0.05", "--quiet", "--tensorboard=false", "--device", "cpu",
@@ -69,7 +68,7 @@ class Absent(RunCase):
         """What differs; "" if nothing does."""
         runs = [f"{number}{name}" for name in "xy"]
         if any(word.startswith(("dp-", "local-dp", "--dp-sgd")) or "noise " in word for word in options):
-            options = [*options, "--noise-key", KEY]  # else other data have other noise
+            options = [*options, "--noise-key", NOISE_KEY]  # else other data have other noise
         for run in runs:
             done = subprocess.run([SOUNDER, "train", *merged(*TASK, *options), "--data", f"./{run[-1]}.npz", "--out", run], cwd=self.folder.name,
                                   text=True, capture_output=True, timeout=DEADLINE)

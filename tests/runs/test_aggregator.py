@@ -5,8 +5,7 @@ Usage: test_aggregator.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest argume
 import json, os, shutil, signal, subprocess, sys, time, unittest
 
 from trainers import HANG_SECONDS, LAYERS, NUMPY, PACKAGE, TrainerCase, patience, sleepers
-from noise_streams import KEY
-from runs import BEYOND_ANY_MACHINE, DEADLINE, ECHO_SECONDS, SOUNDER, alive, children_of, command_line, descendants_of, wait_until
+from runs import BEYOND_ANY_MACHINE, DEADLINE, ECHO_SECONDS, NOISE_KEY, SOUNDER, alive, children_of, command_line, descendants_of, wait_until
 
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "5", "--batch-size", "10", "--lr", "0.05", "--rounds", "3", "--workers", "2",
        "--quiet"]
@@ -371,14 +370,14 @@ sounder.aggregate(combine)
                           *arguments, code=64)
 
     def test_noise_joins_the_update_and_epsilon_is_not_told(self):
-        private = ["--algorithm", "dp-fedavg norm=0.1 noise=0.01", "--noise-key", KEY, "--sampling", "poisson", "--clients-per-round", "4"]
+        private = ["--algorithm", "dp-fedavg norm=0.1 noise=0.01", "--noise-key", NOISE_KEY, "--sampling", "poisson", "--clients-per-round", "4"]
         self.example("theirs", "mean", *private)
         out, _ = self.train(*JOB[:-1], "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} mean", *private, "--out", "told")
         self.assertEqual(out.count("epsilon is not told"), 1)
         self.assertIsNone(self.rounds("theirs")[-1]["epsilon"])
         self.train(*JOB, "--model", LAYERS, *private, "--out", "ours")
         self.assert_near("theirs", "ours", 1e-6)
-        repeats = [word for word in private if word not in ("--noise-key", KEY)]
+        repeats = [word for word in private if word not in ("--noise-key", NOISE_KEY)]
         for run, rule in (("first", "mean"), ("again", "mean"), ("other", "mean other")):  # the example reads one word
             self.example(run, rule, *repeats)
         self.assertEqual(self.model("first"), self.model("again"))

@@ -4,8 +4,7 @@ Usage: test_new_clients.py PATH_OF_SOUNDER [unittest arguments]; with the progra
 """
 import json, os, random, subprocess, unittest
 
-from noise_streams import KEY
-from runs import DEADLINE, SOUNDER, RunCase, merged
+from runs import DEADLINE, NOISE_KEY, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -41,7 +40,7 @@ class NewClients(RunCase):
 
     def test_they_are_never_drawn_and_the_others_are_as_if_they_were_all(self):
         kinds = [["--clients-per-round", "3"], ["--sampling", "poisson", "--clients-per-round", "3"], ["--algorithm", "scaffold", "--clients-per-round", "3"], ["--algorithm", "feddyn scaled=yes", "--clients-per-round", "3"],
-                 ["--algorithm", "dp-fedavg noise=0.3", "--noise-key", KEY, "--sampling", "poisson", "--clients-per-round", "4"], ["--sampling", "by-size", "--clients-per-round", "3"],
+                 ["--algorithm", "dp-fedavg noise=0.3", "--noise-key", NOISE_KEY, "--sampling", "poisson", "--clients-per-round", "4"], ["--sampling", "by-size", "--clients-per-round", "3"],
                  ["--sampling", "cyclic shuffle=yes", "--clients-per-round", "3"], ["--sampling", "available probability=0.6", "--clients-per-round", "3"],
                  ["--sampling", "power-of-choice", "--clients-per-round", "3"]]
         if not ON_CARD:

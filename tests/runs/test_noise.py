@@ -7,8 +7,8 @@ import os, shutil, stat, subprocess, sys, unittest
 
 import numpy as np
 
-from noise_streams import KEY, normals
-from runs import SOUNDER, RunCase, merged, parse_safetensors
+from noise_streams import normals
+from runs import NOISE_KEY, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 RNG_DP_NOISE = 31
@@ -75,15 +75,15 @@ class Noise(RunCase):
         plain = self.weights("plain", "--algorithm", "dp-fedavg noise=0 norm=0.1")
         deviation = 50 * 0.1 / 8
         noise = lambda key: deviation * normals(RNG_DP_NOISE, 1, 0, 0, plain.size, key)
-        given = self.weights("given", *algorithm, "--noise-key", KEY)
-        self.assertLess(np.abs(given - plain - noise(KEY)).max(), 1e-5)
+        given = self.weights("given", *algorithm, "--noise-key", NOISE_KEY)
+        self.assertLess(np.abs(given - plain - noise(NOISE_KEY)).max(), 1e-5)
         drawn = self.weights("drawn", *algorithm, "--noise-key", "system")
         again = self.weights("again", *algorithm, "--noise-key", "system")
         self.assertAlmostEqual(np.std(drawn - again) / deviation / 2 ** 0.5, 1, delta=0.02)  # the same options, seed and data
         key = "".join(f"{int(word):016x}" for word in self.notes("drawn", "checkpoints", "round-000001.safetensors")["sounder.noise_key"].split())
         self.assertEqual(len(key), 64)
         self.assertLess(np.abs(drawn - plain - noise(key)).max(), 1e-5)
-        for guess in (KEY, f"{7:064x}", f"{int(key, 16) ^ 1:064x}", f"{int(key, 16) ^ 1 << 255:064x}"):
+        for guess in (NOISE_KEY, f"{7:064x}", f"{int(key, 16) ^ 1:064x}", f"{int(key, 16) ^ 1 << 255:064x}"):
             self.assertGreater(np.std(drawn - plain - noise(guess)), 1.38 * deviation)
         # The key is in the checkpoints, which are the owner's alone, and in no other file.
         for folder, _, files in os.walk(self.path("drawn")):
@@ -130,7 +130,7 @@ class Noise(RunCase):
         if why_no_nodes():
             self.skipTest(why_no_nodes())
         for number, (rule, more) in enumerate([("dp-ftrl", ["--sampling", "cyclic"]), ("secagg", []), ("local-dp", []), ("fedavg", ["--dp-sgd", "clip=1 noise=1"])]):
-            for key in ([], ["--noise-key", KEY]):
+            for key in ([], ["--noise-key", NOISE_KEY]):
                 words = merged(*TASK, "--rounds", "2", "--algorithm", rule, *more, *key)
                 self.train(*words, "--out", f"one{number}{len(key)}")
                 subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *words, "--out", f"two{number}{len(key)}"],
@@ -149,7 +149,7 @@ class Noise(RunCase):
     def test_the_screen_says_what_the_noise_repeats_from(self):
         spoken = [word for word in TASK if word != "--quiet"]
         for option, sentence in (([], "the noise repeats from --seed; to publish this model, train it with --noise-key system\n"),
-                                 (["--noise-key", KEY], "the noise repeats from --noise-key; to publish this model, train it with --noise-key system\n"),
+                                 (["--noise-key", NOISE_KEY], "the noise repeats from --noise-key; to publish this model, train it with --noise-key system\n"),
                                  (["--noise-key", "system"], "the noise does not repeat: its key is in the checkpoints alone")):
             out, _ = self.train(*spoken, "--algorithm", "dp-fedavg", *option, "--out", str(len(sentence)))
             self.assertEqual((out.count("the noise "), out.count(sentence)), (1, 1))
@@ -158,7 +158,7 @@ class Noise(RunCase):
         self.assertIn("epsilons add up: this model and one of a run with the clients --without 2 spend both\n", out)
         out, _ = self.train(*spoken, "--out", "open")
         self.assertNotIn("noise", out)
-        for key in ("12", "SYSTEM", KEY + "0"):
+        for key in ("12", "SYSTEM", NOISE_KEY + "0"):
             _, err = self.train(*TASK, "--algorithm", "dp-fedavg", "--noise-key", key, "--out", "no", code=64)
             self.assertIn(f"--noise-key {key}: needs system, or 64 hexadecimal digits", err)
         _, err = self.train(*TASK, "--noise-key", "system", "--out", "no", code=64)

@@ -11,10 +11,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-from noise_streams import KEY
 from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, dp_sgd, DP_SGD, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, NOISE_KEY, SOUNDER, RunCase, parse_safetensors
 
 
 def idx(path, array):
@@ -87,7 +86,7 @@ class References(FullBatch):
             with self.subTest(text, batch=batch):
                 clip, noise = (float(part.split("=")[1]) for part in text.split())
                 actual = self.run_it(f"{text} {batch}", "fedavg", "--lr", str(LR), "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS), "--local-epochs",
-                                     str(STEPS), "--dp-sgd", text, "--noise-key", KEY, "--batch-size", str(batch))
+                                     str(STEPS), "--dp-sgd", text, "--noise-key", NOISE_KEY, "--batch-size", str(batch))
                 self.check(text, actual, dp_sgd(clip, noise, batch)(start, self.clients), start)
 
     def test_several_labels_per_sample_are_trained_as_by_torch(self):

@@ -5,8 +5,7 @@ Usage: test_without.py PATH_OF_SOUNDER [unittest arguments]; with the program on
 import os, unittest
 
 import test_zoo
-from noise_streams import KEY
-from runs import SANITIZED, SOUNDER, RunCase, merged
+from runs import NOISE_KEY, SANITIZED, SOUNDER, RunCase, merged
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 TASK = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; groupnorm 3; pool 2; relu; linear 10", "--batch-size", "10", "--quiet", "--tensorboard=false", "--lr", "0.05",
@@ -38,7 +37,7 @@ class Without(RunCase):
         more = test_zoo.MORE.get(algorithm, [])
         fewest = ["--clients-per-round", FEWEST[algorithm]] if algorithm in FEWEST else []
         momentum = [] if algorithm.startswith(test_zoo.STILL) else ["--momentum", "0.5"]
-        noise = ["--noise-key", KEY] if is_private(algorithm) else []  # else no two runs share their noise
+        noise = ["--noise-key", NOISE_KEY] if is_private(algorithm) else []  # else no two runs share their noise
         return [*momentum, "--algorithm", test_zoo.NUMBERS.get(algorithm, algorithm), *more, *fewest, *noise]
 
     def check(self, name, options, absent, whole, part):

@@ -7,8 +7,7 @@ Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the
 """
 import csv, json, os, random, re, shutil, signal, subprocess, unittest
 
-from noise_streams import KEY
-from runs import BEYOND_ANY_MACHINE, DEADLINE, SANITIZED, SOUNDER, RunCase, merged, parse_safetensors
+from runs import BEYOND_ANY_MACHINE, DEADLINE, NOISE_KEY, SANITIZED, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -297,12 +296,12 @@ class Zoo(RunCase):
         for name, texts in here.items():
             expected = self.model_of(name)
             if name.startswith("dp-"):
-                self.train(*self.options(name), "--noise-key", KEY, "--workers", "2", "--out", f"{name}-key")
+                self.train(*self.options(name), "--noise-key", NOISE_KEY, "--workers", "2", "--out", f"{name}-key")
                 expected = self.model(f"{name}-key")
             for number, text in enumerate(texts):
                 with self.subTest(text):
                     run = f"{name}-same-{number}"
-                    key = ["--noise-key", KEY] if name.startswith("dp-") else []  # else no two runs share their noise
+                    key = ["--noise-key", NOISE_KEY] if name.startswith("dp-") else []  # else no two runs share their noise
                     self.train(*self.options(text), *key, "--workers", "2", "--out", run)
                     self.assertEqual(self.model(run), expected)
 
