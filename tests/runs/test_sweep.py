@@ -387,6 +387,22 @@ class Sweep(RunCase):
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--seed", "1..2", "--out", "s")
         self.assertRegex(self.sweep(*SMALL, "--lr", "0.1", "--seed", "3..4", "--out", "s"), r"(?m)^fedavg +2 +2 ")
 
+    def test_a_sweep_with_one_axis_more_or_in_another_order_trains_and_counts_nothing_twice(self):
+        seeds = ["--seed", "1..2", "--out", "s"]
+        self.sweep(*SMALL, *seeds)
+        grown = self.sweep(*SMALL, *seeds, "--algorithm", "fedavg,median")
+        self.assertEqual(grown.count("(done before)"), 2)
+        turned = self.sweep(*SMALL, "--algorithm", "median,fedavg", *seeds)
+        self.assertEqual(turned.count("(done before)"), 4)
+        self.assertEqual(sorted(os.listdir(self.path("s"))), ["seed=1", "seed=1,algorithm=median", "seed=2", "seed=2,algorithm=median"])
+        for out in grown, turned:
+            self.assertRegex(out, r"(?m)^fedavg +2 +2 ")
+            self.assertRegex(out, r"(?m)^median +2 +2 ")
+
+    def test_a_default_that_asks_for_nothing_is_no_axis_where_an_algorithm_has_no_use_for_it(self):
+        out = self.sweep(*SMALL, "--algorithm", "fedavg,pfedme", "--momentum", "0", "--seed", "1..2", "--out", "s")
+        self.assertIn("mean ± standard deviation over: seed\n", out)
+
     def test_a_run_of_defaults_alone_is_taken_up(self):
         self.train(*BASE[:4], "--out", "s/run")
         with open(self.path("s/run/config.yaml"), "w") as file:  # the default data would take a minute

@@ -31,7 +31,10 @@ void past_run_option(char *text, const PastRun *run, const Option *trait) {
     }
     const bool empty = !trait->preset && option_is_zero(&run->options, trait);
     text[0] = '\0';
-    if (!empty && option_applies(&run->options, trait)) option_format(text, &run->options, trait);
+    if (!empty && option_applies(&run->options, trait))
+        option_format(text, &run->options, trait);
+    else if (trait->neutral && trait->preset) // where it has no effect, the default happens
+        snprintf(text, OPTION_VALUE_BYTES, "%s", trait->preset);
 }
 
 // The name of an input's content, and its hash in the record, each as one number.

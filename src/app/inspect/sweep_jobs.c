@@ -106,6 +106,39 @@ static const Option *find_difference(const PastRun *past, const Options *options
     return NULL;
 }
 
+// Seed and algorithm part most runs of a sweep, and are compared sooner than all options.
+static bool may_be(const PastRun *past, const Options *options) {
+    return past->options.seed == options->seed && strcmp(past->options.algorithm, options->algorithm) == 0 &&
+           past->rounds <= (uint32_t)options->rounds;
+}
+
+// The runs of a sweep's folder, which are read when the first job has none of its name.
+typedef struct Found {
+    char *out;
+    bool is_read;
+    PastRuns runs;
+} Found;
+
+// The sweep's folder may have the job's run under another name, which a sweep of other axes, or of the same axes in
+// another order, has given it. Such a run becomes the job's. A run with another job's name is that job's.
+static void find_run(Job *jobs, size_t i, size_t count, Found *found, const Options *options) {
+    Error ignored; // a folder that is not there has no run
+    if (!found->is_read && past_runs_find(&found->runs, &found->out, 1, &ignored) != STATUS_OK)
+        found->runs = (PastRuns){0};
+    found->is_read = true;
+    for (size_t r = 0; r < found->runs.count; r++) {
+        const PastRun *past = &found->runs.all[r];
+        const char *name = strrchr(past->path, '/');
+        bool is_taken = !name || strlen(past->path) >= sizeof jobs[i].folder || strlen(name) > sizeof jobs[i].name;
+        for (size_t k = 0; k < count && !is_taken; k++)
+            is_taken = k != i && strcmp(jobs[k].folder, past->path) == 0;
+        if (is_taken || !may_be(past, options) || find_difference(past, options)) continue;
+        snprintf(jobs[i].folder, sizeof jobs[i].folder, "%s", past->path);
+        snprintf(jobs[i].name, sizeof jobs[i].name, "%s", name + 1);
+        return;
+    }
+}
+
 static bool is_of(const char *argument, const char *name) {
     const size_t length = strlen(name);
     return strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, name, length) == 0 && argument[2 + length] == '=';
@@ -303,8 +336,9 @@ static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *ou
     snprintf(job->folder, sizeof job->folder, "%s/%s", out, job->name);
 }
 
-static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t i, int cores, InputsToday *today,
-                       Error *err) {
+static Status make_job(Job *jobs, Options *options, const SweepPlan *plan, size_t i, int cores, InputsToday *today,
+                       Found *found, Error *err) {
+    Job *job = &jobs[i];
     Error why;
     TRY(make_arguments(job, plan, i, err));
     const Status status = resolve_arguments(options, job, &why);
@@ -317,20 +351,26 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     job->figure = run_figure_of(options, false);
     snprintf(job->data, sizeof job->data, "%s", options->data);
     job->seed = is_made_up(job->data) ? options->seed : 0;
+    if (!sweep_job_has_begun(job)) find_run(jobs, i, plan->count, found, options);
     return take_up(job, options, today, err);
 }
 
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err) {
     Options *options = malloc(sizeof *options);
     InputsToday today = {0};
+    Found found = {.out = strdup(out)};
     *jobs = calloc(plan->count, sizeof **jobs);
-    Status status = options && *jobs ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
+    Status status =
+        options && *jobs && found.out ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
     for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
         make_name(*jobs, plan, i, out);
         (*jobs)[i].stderr_fd = -1;
-        status = make_job(&(*jobs)[i], options, plan, i, cores, &today, err);
     }
+    for (size_t i = 0; i < plan->count && status == STATUS_OK; i++)
+        status = make_job(*jobs, options, plan, i, cores, &today, &found, err);
+    past_runs_free(&found.runs);
     inputs_today_free(&today);
+    free(found.out);
     free(options);
     return status;
 }
