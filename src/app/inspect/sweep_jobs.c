@@ -119,7 +119,7 @@ typedef struct Found {
     PastRuns runs;
 } Found;
 
-// The sweep's folder may have the job's run under another name, which a sweep of other axes, or of the same axes in
+// The sweep's folder may have the job's run under another name, which a sweep of other axes, or of its axes in
 // another order, has given it. Such a run becomes the job's. A run with another job's name is that job's.
 static void find_run(Job *jobs, size_t i, size_t count, Found *found, const Options *options) {
     Error ignored; // a folder that is not there has no run
