@@ -2,6 +2,8 @@
 those who have it, and what papers.py adds to its steps."""
 import numpy as np
 
+from runs import NOISE_KEY
+
 
 def _sbox():
     table, p, q = [0x63] * 256, 1, 1
@@ -53,7 +55,7 @@ def _counters(*pairs):
     return np.array([np.frombuffer(high.to_bytes(8, "big") + low.to_bytes(8, "big"), np.uint8) for high, low in pairs])
 
 
-def words(purpose, a, b, c, count, key=KEY):
+def words(purpose, a, b, c, count, key=NOISE_KEY):
     """(count, 4) of uint32: the first blocks of a stream."""
     # The key is read as words of 64 bits, whose lowest byte is first in memory.
     of_run = b"".join(int(key[i:i + 16], 16).to_bytes(8, "little") for i in range(0, 64, 16))
@@ -62,7 +64,7 @@ def words(purpose, a, b, c, count, key=KEY):
     return np.ascontiguousarray(aes256(own, _counters(*[(0, i) for i in range(count)]))).view("<u4")
 
 
-def normals(purpose, a, b, c, count, key=KEY):
+def normals(purpose, a, b, c, count, key=NOISE_KEY):
     """The first numbers of a stream, two from a block."""
     w = words(purpose, a, b, c, (count + 1) // 2, key).astype(np.uint64)
     unit = lambda high, low: ((high << np.uint64(20) | low >> np.uint64(12)).astype(float) + 0.5) * 2.0 ** -52

@@ -318,7 +318,7 @@ class World(WorldCase):
         self.assertEqual(self.model("resumed"), self.model("run"))
         self.write("trace", "3 0 3\n")
         _, err = self.train("--resume", "resumed", "--rounds", "7", code=65)
-        self.assertIn("is of another run", err)
+        self.assertIn("--sampling available is not what the run began with", err)
 
     def test_the_clock_waits_for_no_other_client_while_one_is_there(self):
         rounds = self.run_world("run", "--sampling", "available probability=0.5:" + self.write("trace", "3 0 1000\n4 500 1000\n"), "--rounds", "8")
