@@ -130,7 +130,7 @@ class ChecksOfModules(Checking):
         self.assertIn("3.weight changed in a turn and does not travel", err)
         hidden = TORCH.replace("    optimizer =", "    if turn.client in heads: net[3].load_state_dict(heads[turn.client])\n    optimizer =").replace(
             "def test(", "    heads[turn.client] = {name: value.clone() for name, value in net[3].state_dict().items()}\n\nheads = {}\ndef test(")
-        self.assertIn("client 0 trains to another 1.weight the second time: an optimizer, a generator or a tensor that does not travel is kept",
+        self.assertIn("client 0 trains to another 1.weight the second time: it uses heads of before the turn",
                       self.found("hidden", hidden + f"sounder.serve({NET}, train, test)\n"))
 
     def test_weights_that_are_tied_by_their_memory_are_named(self):
