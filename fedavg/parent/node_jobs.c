@@ -35,8 +35,7 @@ Status node_jobs_merge(const RunMemory *memory, Nodes *nodes, Error *err) {
     assert(queue->count <= queue->capacity);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = (const Job *)jobs + i;
-        assert(job->place < queue->count &&
-               job->node == job->place % nodes->size); // each place once, by the node it was dealt to
+        assert(job->place < queue->count && job->node < nodes->size);
         memcpy(&queue->jobs[job->place], job, sizeof *job);
         if (job->metrics > 0) memory->metrics[job->place] = *row++;
     }
