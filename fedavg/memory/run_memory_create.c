@@ -296,15 +296,20 @@ float *run_memory_begun(const RunMemory *memory, uint32_t place) {
 }
 
 // Jobs are dealt to the nodes by place, in turn: of every `nodes` places in a row this node has one.
-float *run_memory_row(const RunMemory *memory, uint32_t place) {
-    assert(place / memory->config->nodes < memory->config->slots.rows);
+static float *row_of(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
     return (float *)(memory->slots + slots_host_bytes(&config->slots, config->gpu.used) +
                      place / config->nodes * config->slots.vector_bytes);
 }
 
+float *run_memory_row(const RunMemory *memory, uint32_t place) {
+    assert(place / memory->config->nodes < memory->config->slots.rows);
+    return row_of(memory, place);
+}
+
+// Recorded updates follow the rows, of which a run that records may have none.
 float *run_memory_recorded(const RunMemory *memory, uint32_t place) {
-    return (float *)((uint8_t *)run_memory_row(memory, place) + slots_rows_bytes(&memory->config->slots));
+    return (float *)((uint8_t *)row_of(memory, place) + slots_rows_bytes(&memory->config->slots));
 }
 
 MaskedCohort *run_memory_masked(const RunMemory *memory) {

@@ -267,7 +267,7 @@ static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, 
     const RunMemory *memory = model->memory;
     const double *number = memory->config->recipe.local.number; // mu, tau
     const Contrast contrast = contrast_of(model->near, model->far, number[0], number[1]);
-    assert(!model->net.term && batch->count <= memory->config->training.batch_size);
+    assert(!model->net.term); // batches that dp-sgd draws may be larger than --batch-size
     if (stepper->step.previous) {
         net_represent(&model->net, model->near, memory->weights, batch, noise);
         net_represent(&model->net, model->far, stepper->step.previous, batch, noise);
