@@ -9,6 +9,8 @@
 
 #include_next <assert.h>
 
+#ifndef NDEBUG // with it, the C library's assert does nothing
+
 #include <errno.h>
 #include <sys/syscall.h>
 
@@ -51,4 +53,5 @@ static __attribute__((cold, noinline, unused)) void assertions_note(const char *
         if (!(condition)) __assert_fail(#condition, __FILE__, __LINE__, __extension__ __PRETTY_FUNCTION__);            \
     }))
 
+#endif
 #endif
