@@ -61,7 +61,7 @@ static double correlation(NoiseStream *one, NoiseStream *other, int count) {
     return product / count;
 }
 
-// Of a key that differs in any one bit, and of another purpose or place, nothing is the same.
+// A key that differs in any one bit, another purpose and another place give other numbers.
 static void whoever_lacks_one_bit_of_the_key_has_nothing(void **state) {
     (void)state;
     enum { COUNT = 2000 };

@@ -81,7 +81,7 @@ static void the_clip_follows_a_quantile_of_the_lengths(void **state) {
     assert_true(fabs(release_next_clip(1, clip, &plan, 100, 0, &KEY, 1) - exp(-0.1)) < 1e-15);
     assert_true(fabs(release_next_clip(1, clip, &plan, 100, 100, &KEY, 1) - exp(0.1)) < 1e-15);
     assert_true(release_next_clip(1, clip, &plan, 100, 50, &KEY, 1) == 1);
-    assert_true(release_next_clip(1, clip, &plan, 0, 0, &KEY, 1) == 1); // nobody has said anything
+    assert_true(release_next_clip(1, clip, &plan, 0, 0, &KEY, 1) == 1); // no client has reported yet
     const Recipe fixed = parsed("send clip 1");
     assert_true(release_next_clip(1, &fixed.clip, &plan, 100, 0, &KEY, 1) == 1);
     const ReleasePlan noisy = planned("dp-adaptive");

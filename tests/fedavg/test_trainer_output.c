@@ -43,7 +43,7 @@ static void expect_file(const char *wanted) {
     unlink(file_path);
 }
 
-// What a call writes to stderr, malloc'ed.
+// Returns the text that a call writes to stderr, malloc'ed.
 static char *shown(const char *folder, void (*call)(const void *), const void *context) {
     char path[SCRATCH_PATH_BYTES];
     size_t count;
