@@ -55,7 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         must(memcmp(&again, &recipe, sizeof recipe) == 0);
     }
     const uint32_t clients = input[0] + 1u, drawn = input[1] % clients + 1;
-    const ReleaseWorld world = {COHORTS_POISSON, clients, drawn, input[2] + 1.0};
+    const ReleaseWorld world = {.cohorts = COHORTS_POISSON,
+                                .clients = clients,
+                                .clients_per_round = drawn,
+                                .absent = input[2] % clients,
+                                .rounds = input[2] + 1.0};
     ReleasePlan plan;
     refused_with_a_sentence(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &world, &err), &err);
     return 0;
