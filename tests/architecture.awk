@@ -30,8 +30,10 @@ BEGIN {
     may["app/options"] = all "app/options "
     may["app/launch"] = all "app app/options app/launch "
     may["app/train"] = all "app app/options app/train "
-    may["app/inspect"] = all "app app/options app/train app/inspect "
-    may["app"] = all "app app/options app/launch app/train app/inspect "
+    may["app/look"] = may["app/train"] "app/look "
+    may["app/again"] = may["app/look"] "app/again "
+    may["app/help"] = may["app/look"] "app/help "
+    may["app"] = may["app/again"] "app/launch app/look app/help "
     may["tests"] = may["app"] "tests "
 }
 

@@ -3,7 +3,7 @@
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
 #               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; within rules: rule.h, training.h <- sum <-
 #               local, server, world; local <- send; world <- combine <- attack; combine, send <- privacy; shm <- shm/group;
-#               app/options <- launch, train <- inspect
+#               app/options <- launch, train <- look <- again, help
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   parts       a .c file without a header of its name says in line 1 whose part it is: `// Part of rounds.h: ...`
 #   lengths     a function has at most 60 lines, a line of comment 120 columns, README.md 200 lines, CONTRIBUTING.md 150
@@ -69,7 +69,7 @@ echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not includ
 echo '#include "fedavg/gpu/gpu.h"' | refuses 'fedavg/parent may not include fedavg/gpu' fedavg/parent/a.c
 echo '#include "shm/group/group.h"' | refuses 'shm may not include shm/group' shm/a.c
 echo '#include "app/train/run_metrics.h"' | refuses 'app/options may not include app/train' src/app/options/a.c
-echo '#include "app/inspect/tensorboard.h"' | refuses 'app/train may not include app/inspect' src/app/train/a.c
+echo '#include "app/look/past_run.h"' | refuses 'app/train may not include app/look' src/app/train/a.c
 echo '#include "fedavg/a.h"' | refuses 'by their box' fedavg/rules/a.c
 printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h

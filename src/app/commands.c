@@ -1,9 +1,10 @@
-#include "commands.h"
+// Part of command.h: the rows.
+#include "app/command.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "app/help.h"
+#include "app/help/help.h"
 #include "app/launch/launch_options.h"
 
 const Command commands[] = {

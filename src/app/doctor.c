@@ -1,13 +1,13 @@
-// Part of commands.h: `sounder doctor` says whether a GPU serves here, and how fast, before anyone waits for a run.
+// Part of command.h: `sounder doctor` says whether a GPU serves here, and how fast, before anyone waits for a run.
 //
 // One line per check; each check needs the ones before it. The first line that fails says what to do, and is the last.
 // Short runs of `sounder train` check CUDA IPC between processes, the results, and the speed.
-#include "app/commands.h"
+#include "app/command.h"
 
 #include <stddef.h>
 #include <stdio.h>
 
-#include "app/inspect/trial.h"
+#include "app/look/trial.h"
 #include "app/train/mps.h"
 #include "app/train/progress.h"
 #include "app/train/run_device.h"

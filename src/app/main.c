@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/commands.h"
+#include "app/command.h"
 #include "base/cores.h"
 #include "base/device.h"
 #include "base/log.h"

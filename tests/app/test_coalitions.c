@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/inspect/coalitions.h"
-#include "app/inspect/look_options.h"
+#include "app/look/coalitions.h"
+#include "app/look/look_options.h"
 
 #include "tests/check.h"
 

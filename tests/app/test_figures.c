@@ -1,14 +1,14 @@
 // Figures for a paper: ticks at nice numbers, axes that end where the values can, texts that are no markup, and bands
 // that do not stretch a logarithmic axis.
-#include "app/inspect/axis.h"
+#include "app/look/axis.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "app/inspect/chart.h"
-#include "app/inspect/heat.h"
-#include "app/inspect/svg.h"
+#include "app/look/chart.h"
+#include "app/look/heat.h"
+#include "app/look/svg.h"
 #include "tests/check.h"
 
 static void check_ticks(const Axis *axis, const char *labels) {

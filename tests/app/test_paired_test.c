@@ -1,5 +1,5 @@
 // Better or luck: Student's quantiles as tables print them, his own example, and the sign test.
-#include "app/inspect/paired_test.h"
+#include "app/look/paired_test.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // A run's event file when memory runs out: nothing is left out of it in silence. What is in it, test_tensorboard.py of
 // tests/runs looks at.
-#include "app/inspect/tensorboard.h"
+#include "app/train/tensorboard.h"
 
 #include <fcntl.h>
 

@@ -1,4 +1,4 @@
-// Part of commands.h: `sounder launch`: starts the ranks of a program, up to --max-restarts more times after failures,
+// Part of command.h: `sounder launch`: starts the ranks of a program, up to --max-restarts more times after failures,
 // and exits with the code of the first rank that failed.
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "app/commands.h"
+#include "app/command.h"
 #include "app/launch/launch_output.h"
 #include "launch_group.h"
 #include "launch_options.h"

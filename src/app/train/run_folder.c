@@ -52,7 +52,7 @@ static int lock_holder(int fd) {
 static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock_fd < 0) return fail_errno(err, STATUS_NOINPUT, "cannot open the run folder %s", folder->path);
-    // A process that checks whether a run is active (inspect/past_run.c) holds the lock for microseconds.
+    // A process that checks whether a run is active (look/past_run.c) holds the lock for microseconds.
     enum { TRIES = 5, MILLISECONDS = 10 };
     bool locked = flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0;
     for (int i = 1; i < TRIES && !locked && errno == EWOULDBLOCK; i++) {

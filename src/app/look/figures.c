@@ -1,0 +1,353 @@
+#include "figures.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/look/chart.h"
+#include "app/look/heat.h"
+#include "app/look/svg.h"
+#include "app/options/run_figure.h"
+#include "base/log.h"
+#include "base/owned.h"
+#include "base/spread.h"
+#include "base/text.h"
+#include "base/text_stream.h"
+#include "io/durable.h"
+
+// Curves --------------------------------------------------------------------------------------------------------------
+
+static const struct {
+    const char *title, *by, *key, *plus; // lists of the report; plus: of a second number, which is added
+    double scale;
+} axes[] = {[AXIS_ROUND] = {"round", "round", "round", NULL, 1},
+            [AXIS_SECONDS] = {"seconds of training and tests", "seconds", "seconds_total", NULL, 1},
+            [AXIS_SIMULATED] = {"simulated seconds", "simulated seconds", "simulated_seconds_total", NULL, 1},
+            [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent", "down_bytes_total", "up_bytes_total", 1e-6},
+            [AXIS_JOULES] = {"simulated joules, training and links", "joules", "training_joules_total",
+                             "link_joules_total", 1}};
+
+// One run's test.
+typedef struct Sample {
+    double round, x, y;
+} Sample;
+
+static int compare_samples(const void *a, const void *b) {
+    const Sample *left = a, *right = b;
+    if (left->round != right->round) return left->round < right->round ? -1 : 1;
+    return (left->y > right->y) - (left->y < right->y);
+}
+
+static size_t count_points(const json_t *runs) {
+    size_t count = 0, i;
+    json_t *run;
+    json_array_foreach(runs, i, run) count += json_array_size(json_object_get(json_object_get(run, "rounds"), "round"));
+    return count;
+}
+
+static double number_at(const json_t *array, size_t i) {
+    const json_t *value = json_array_get(array, i);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+// Returns the place of round number i on the axis; NaN if the run does not tell.
+static double place_of(const json_t *rounds, size_t i, FigureAxis axis) {
+    const double first = number_at(json_object_get(rounds, axes[axis].key), i),
+                 second = axes[axis].plus ? number_at(json_object_get(rounds, axes[axis].plus), i) : 0;
+    return axes[axis].scale * (first + second);
+}
+
+// Collects all values of a key in a group's runs, by round. samples must have room for all. Returns how many there are.
+static size_t collect_samples(Sample *samples, const json_t *runs, const char *group, const char *key,
+                              FigureAxis axis) {
+    size_t count = 0, i, k;
+    json_t *run, *round;
+    json_array_foreach(runs, i, run) {
+        if (strcmp(json_string_value(json_object_get(run, "group")), group) != 0) continue;
+        const json_t *rounds = json_object_get(run, "rounds"), *values = json_object_get(rounds, key);
+        json_array_foreach(json_object_get(rounds, "round"), k, round) {
+            const double x = place_of(rounds, k, axis), value = number_at(values, k);
+            if (!isnan(value) && !isnan(x)) samples[count++] = (Sample){json_number_value(round), x, value};
+        }
+    }
+    if (count > 0) qsort(samples, count, sizeof *samples, compare_samples); // else there may be no array
+    return count;
+}
+
+// Makes one point per round: the mean, with a band of one standard deviation. Returns how many there are.
+static size_t average(CurvePoint *points, const Sample *samples, size_t count, double scale) {
+    size_t averaged = 0;
+    for (size_t first = 0, next; first < count; first = next) {
+        Spread x = {0}, y = {0};
+        for (next = first; next < count && samples[next].round == samples[first].round; next++) {
+            spread_add(&x, samples[next].x);
+            spread_add(&y, samples[next].y);
+        }
+        const double deviation = spread_deviation(&y);
+        points[averaged++] =
+            (CurvePoint){x.mean, scale * y.mean, scale * (y.mean - deviation), scale * (y.mean + deviation)};
+    }
+    return averaged;
+}
+
+// The curves of a chart, with room for one per run and three more, and for four points per round of each run.
+typedef struct Room {
+    Owned owned;
+    Curve *curves;
+    CurvePoint *points;
+    Sample *samples; // of one curve at a time
+    size_t curve_count, point_count;
+    FigureAxis axis;
+} Room;
+
+static Status make_room(Room *room, const json_t *runs, FigureAxis axis, Error *err) {
+    const size_t count = count_points(runs);
+    *room = (Room){.axis = axis};
+    room->curves = own(&room->owned, json_array_size(runs) + 3, sizeof *room->curves);
+    room->points = own(&room->owned, 4 * count, sizeof *room->points);
+    room->samples = own(&room->owned, count, sizeof *room->samples);
+    if (!room->owned.lacks_memory) return STATUS_OK;
+    owned_free(&room->owned);
+    return fail(err, STATUS_OS, "no memory for the figures");
+}
+
+// Adds a curve and returns its points, which the caller may still change.
+static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, const char *label, const char *key,
+                             double scale) {
+    CurvePoint *points = room->points + room->point_count;
+    const size_t samples = collect_samples(room->samples, runs, group, key, room->axis),
+                 count = average(points, room->samples, samples, scale);
+    room->curves[room->curve_count++] = (Curve){.label = label, .points = points, .count = count};
+    room->point_count += count;
+    return points;
+}
+
+// Adds a curve per group. about: only groups whose runs are about the figure of this key; NULL: all groups.
+static void add_groups(Room *room, const json_t *runs, const char *key, double scale, const char *about) {
+    size_t i;
+    json_t *run;
+    json_array_foreach(runs, i, run) {
+        const char *group = json_string_value(json_object_get(run, "group"));
+        bool known = about && strcmp(json_string_value(json_object_get(run, "figure")), about) != 0;
+        for (size_t k = 0; k < room->curve_count; k++)
+            known |= strcmp(room->curves[k].label, group) == 0;
+        if (!known) add_curve(room, runs, group, group, key, scale);
+    }
+}
+
+// Adds the spread of one run's client losses to its points, around the mean in training.
+static void put_spread(CurvePoint *points, size_t count, const json_t *rounds) {
+    const json_t *losses = json_object_get(rounds, "train_loss");
+    for (size_t i = 0, at = 0; at < count && i < json_array_size(losses); i++) {
+        if (isnan(number_at(losses, i))) continue;
+        points[at].low = number_at(json_object_get(rounds, "loss_low"), i);
+        points[at++].high = number_at(json_object_get(rounds, "loss_high"), i);
+    }
+}
+
+// Drawings ------------------------------------------------------------------------------------------------------------
+
+// One file per figure that runs may be about, and the classes of the clients.
+typedef struct Drawing {
+    const char *file;
+    FigureKind kind;          // FIGURE_KINDS: the classes
+    const char *title, *axis; // NULL: the figure's name
+} Drawing;
+
+static const Drawing drawings[] = {
+    {"accuracy.svg", FIGURE_ACCURACY, "Accuracy on the test samples", "accuracy on the test samples, %"},
+    {"personal-accuracy.svg", FIGURE_PERSONAL_ACCURACY, "Personal accuracy",
+     "personal accuracy, mean over the clients, %"},
+    {"personal-loss.svg", FIGURE_PERSONAL_LOSS, "Personal loss", "personal loss, mean over the clients"},
+    {"client-accuracy.svg", FIGURE_CLIENT_ACCURACY, "Accuracy on the clients' samples",
+     "accuracy, mean over the clients, %"},
+    {"client-loss.svg", FIGURE_CLIENT_LOSS, "Loss on the clients' samples", "loss, mean over the clients"},
+    {"validation-accuracy.svg", FIGURE_VALIDATION_ACCURACY, "Accuracy on the validation samples",
+     "accuracy on the validation samples, %"},
+    {"validation-loss.svg", FIGURE_VALIDATION_LOSS, "Loss on the validation samples", "loss on the validation samples"},
+    {"balanced-accuracy.svg", FIGURE_BALANCED_ACCURACY, NULL, NULL},
+    {"macro-f1.svg", FIGURE_MACRO_F1, NULL, NULL},
+    {"auc.svg", FIGURE_AUC, NULL, NULL},
+    {"validation-balanced-accuracy.svg", FIGURE_VALIDATION_BALANCED_ACCURACY, NULL, NULL},
+    {"validation-macro-f1.svg", FIGURE_VALIDATION_MACRO_F1, NULL, NULL},
+    {"validation-auc.svg", FIGURE_VALIDATION_AUC, NULL, NULL},
+    {"metric.svg", FIGURE_METRIC, NULL, NULL},
+    {"loss.svg", FIGURE_LOSS, "Loss", "loss on the test samples"},
+    {"classes.svg", FIGURE_KINDS, NULL, NULL},
+};
+enum { DRAWINGS = sizeof drawings / sizeof *drawings };
+
+// The losses of one run: in training, of the test, and of the clients' own models.
+static void add_losses(Room *room, const json_t *runs) {
+    const json_t *run = json_array_get(runs, 0);
+    const char *group = json_string_value(json_object_get(run, "group"));
+    CurvePoint *points = add_curve(room, runs, group, "training", "train_loss", 1);
+    put_spread(points, room->curves[0].count, json_object_get(run, "rounds"));
+    add_curve(room, runs, group, "test", "test_loss", 1);
+    if (json_object_get(json_object_get(run, "rounds"), "validation_loss"))
+        add_curve(room, runs, group, "validation", "validation_loss", 1);
+    if (json_object_get(json_object_get(run, "rounds"), "personal_loss"))
+        add_curve(room, runs, group, "personal", "personal_loss", 1);
+}
+
+// Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure. All
+// runs have the loss of the test, or that on the validation set. A metric is the one that the first run is about.
+static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Drawing *drawing, FigureAxis by,
+                          Error *err) {
+    Room room;
+    char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 64];
+    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
+    const RunFigure told = run_figure_told(first),
+                    figure = drawing->kind == FIGURE_METRIC ? told : (RunFigure){.kind = drawing->kind};
+    if (figure.kind != drawing->kind) return STATUS_OK;
+    const FigureFacts *facts = &figure_facts[figure.kind];
+    const char *name = run_figure_name(&figure);
+    const double scale = facts->is_share ? 100 : 1;
+    const bool is_loss = figure.kind == FIGURE_LOSS, is_one = json_array_size(runs) == 1, alone = is_loss && is_one,
+               of_all = is_loss || (figure.kind == FIGURE_VALIDATION_LOSS && !is_one);
+    run_figure_key(key, &figure);
+    const bool aims = json_is_number(target) && run_figure_same(&told, &figure);
+    const double reference = aims ? scale * json_number_value(target) : (double)NAN;
+    TRY(make_room(&room, runs, by, err));
+    if (alone)
+        add_losses(&room, runs);
+    else
+        add_groups(&room, runs, key, scale, of_all ? NULL : key);
+    snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
+    snprintf(title, sizeof title, "%s by %s", drawing->title ? drawing->title : name, axes[by].by);
+    const Chart chart = {.title = title,
+                         .x_title = axes[by].title,
+                         .fractions = by != AXIS_ROUND,
+                         .y_title = drawing->axis && !alone ? drawing->axis : name,
+                         .curves = room.curves,
+                         .count = room.curve_count,
+                         .most = facts->is_share ? 100 : 0,
+                         .logarithmic = facts->is_loss,
+                         .reference = reference,
+                         .reference_label = label};
+    *drawn = chart_has_points(&chart);
+    if (*drawn) chart_draw(file, &chart);
+    owned_free(&room.owned);
+    return STATUS_OK;
+}
+
+typedef struct ClassRow {
+    size_t largest; // the class of which the client has most samples
+    json_int_t count, client;
+    const json_t *counts;
+} ClassRow;
+
+// Order of the page: by the client's largest class, then by the number of samples of it.
+static int compare_rows(const void *a, const void *b) {
+    const ClassRow *left = a, *right = b;
+    if (left->largest != right->largest) return left->largest < right->largest ? -1 : 1;
+    if (left->count != right->count) return left->count > right->count ? -1 : 1;
+    return (left->client > right->client) - (left->client < right->client);
+}
+
+static void sort_rows(ClassRow *rows, const json_t *classes) {
+    const json_t *clients = json_object_get(classes, "clients");
+    size_t i, k;
+    json_t *counts, *count;
+    json_array_foreach(json_object_get(classes, "counts"), i, counts) {
+        rows[i] = (ClassRow){.counts = counts, .client = json_integer_value(json_array_get(clients, i)), .count = -1};
+        json_array_foreach(counts, k, count) {
+            if (json_integer_value(count) <= rows[i].count) continue;
+            rows[i].count = json_integer_value(count);
+            rows[i].largest = k;
+        }
+    }
+    qsort(rows, json_array_size(json_object_get(classes, "counts")), sizeof *rows, compare_rows);
+}
+
+static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    const json_t *classes = json_object_get(json_array_get(runs, 0), "classes");
+    const json_t *counts = json_object_get(classes, "counts");
+    const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
+    if (rows == 0 || columns == 0) return STATUS_OK;
+    Owned owned = {0};
+    ClassRow *sorted = own(&owned, rows, sizeof *sorted);
+    double *values = own(&owned, rows * columns, sizeof *values);
+    uint32_t *names = own(&owned, rows, sizeof *names);
+    if (owned.lacks_memory) {
+        owned_free(&owned);
+        return fail(err, STATUS_OS, "no memory for the figures");
+    }
+    sort_rows(sorted, classes);
+    for (size_t i = 0; i < rows * columns; i++)
+        values[i] = (double)json_integer_value(json_array_get(sorted[i / columns].counts, i % columns));
+    for (size_t i = 0; i < rows; i++)
+        names[i] = (uint32_t)sorted[i].client;
+    heat_draw(file, &(Heat){.title = "Who has which data",
+                            .x_title = "class",
+                            .y_title = "client",
+                            .value_title = "samples",
+                            .values = values,
+                            .rows = rows,
+                            .columns = columns,
+                            .names = names});
+    *drawn = true;
+    owned_free(&owned);
+    return STATUS_OK;
+}
+
+// Files ---------------------------------------------------------------------------------------------------------------
+
+bool report_may_write(const Folder *folder, const char *name, const char *mark) {
+    char head[1024] = "";
+    int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT;
+    const ssize_t bytes = read(fd, head, sizeof head - 1);
+    close(fd);
+    return bytes >= 0 && strstr(head, mark);
+}
+
+static Status write_figure(const Folder *folder, const Drawing *drawing, bool *drawn, const json_t *runs,
+                           FigureAxis axis, Error *err) {
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    Status status = STATUS_OK;
+    *drawn = false;
+    if (file)
+        status = drawing->kind == FIGURE_KINDS ? draw_classes(file, drawn, runs, err)
+                                               : draw_figure(file, drawn, runs, drawing, axis, err);
+    const bool whole = text_close(&stream);
+    if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
+    if (status == STATUS_OK && *drawn)
+        status = durable_write(folder, drawing->file, &(FilePart){stream.text, stream.bytes}, 1, err);
+    if (status == STATUS_OK && !*drawn) unlinkat(folder->fd, drawing->file, 0);
+    free(stream.text);
+    return status;
+}
+
+static Status write_all(const Folder *folder, const json_t *runs, FigureAxis axis, Error *err) {
+    char told[512] = "";
+    for (int i = 0; i < DRAWINGS; i++)
+        if (!report_may_write(folder, drawings[i].file, svg_mark))
+            return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path,
+                        drawings[i].file);
+    for (int i = 0; i < DRAWINGS; i++) {
+        bool drawn;
+        TRY(write_figure(folder, &drawings[i], &drawn, runs, axis, err));
+        if (drawn) text_add(told, sizeof told, "%s%s", *told ? ", " : "", drawings[i].file);
+    }
+    if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
+    printf("%s: %s\n", folder->path, told);
+    const json_t *first = json_array_get(runs, 0), *why = json_object_get(json_object_get(first, "classes"), "why");
+    if (why) log_warning("classes.svg is left out: %s", json_string_value(why));
+    return STATUS_OK;
+}
+
+Status figures_write(const char *path, const json_t *report, FigureAxis axis, Error *err) {
+    if (make_folders(path, 0777) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be opened", path);
+    Status status = write_all(&folder, json_object_get(report, "runs"), axis, err);
+    close(folder.fd);
+    return status;
+}
