@@ -9,6 +9,8 @@
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/worker/deliver.h"
+#include "fedavg/worker/evaluation.h"
+#include "fedavg/worker/local_test.h"
 
 // order: the numbers of the samples that the job is about, job->samples of them. Test samples are numbered after the
 // training samples, so that one array of the GPU serves both. The parent's count of a job on marked samples stays,
@@ -20,7 +22,7 @@ static void list_samples(const CudaWorker *self, uint32_t *order, Job *job, uint
     if (marked) {
         job->samples = attack_others(order, data->test.labels, job->first, job->count, &self->memory->config->attack);
     } else {
-        const ClientSamples samples = evaluation_samples(self->memory, job, round);
+        const ClientSamples samples = local_test_samples(self->memory, job, round);
         memcpy(order, samples.indices, samples.count * sizeof *order);
         job->samples = job->count = samples.count;
         of_test_set = samples.of_test_set;

@@ -5,7 +5,7 @@
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_aggregate.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/personal.h"
 
 // Rows travel as they are in the file. `places` spreads them over the runs of parameters on the GPU, where one kernel
 // serves all models of a launch: a copy for each run and model would be thousands in a net with many norms.

@@ -8,6 +8,7 @@
 #include "datasets/order.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/world/walk.h"
+#include "fedavg/worker/personal.h"
 
 // Clients of a launch have different numbers of samples, and a client may train several stretches with different
 // orders. The launch walks them together: stretch i of all clients, as many steps as the longest has; then stretch i +

@@ -10,6 +10,7 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/stale_rules.h"
+#include "fedavg/worker/client.h"
 #include "fedavg/worker/flights.h"
 
 // A flight is the one place that a worker and the parent share per rank. Its state says whose it is: FLIGHT_NONE and

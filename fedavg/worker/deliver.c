@@ -8,6 +8,7 @@
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/worker/personal.h"
 #include "fedavg/worker/plain_sum.h"
 
 // A run hands in in one way, which is chosen once (delivery_of). All ways have two properties in common. An update is
@@ -42,7 +43,7 @@ static bool is_refused(const ClientUpdate *update, PlainSum plain) {
     const LocalModel *model = update->model;
     const float *before = model->memory->weights, *after = model->weights;
     const size_t count = model->memory->config->parameters;
-    plain.hash = model->hash;
+    plain.hash = model->sender.hash;
     const size_t unfit = plain_sum_add(&plain, after, before, count);
     assert(unfit <= count);
     update->job->fingerprint = plain.fingerprint;
@@ -56,10 +57,10 @@ static bool is_refused(const ClientUpdate *update, PlainSum plain) {
 static bool is_momentum_refused(const LocalModel *model, const Job *job) {
     const size_t count = model->memory->config->parameters;
     if (model->memory->config->training.optimizer_state != OPTIMIZER_AVERAGED) return false;
-    const size_t unfit = aggregate_first_unfit(model->velocity, NULL, count);
+    const size_t unfit = aggregate_first_unfit(model->steps.velocity, NULL, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: the momentum of a weight of %s became %g", job->client,
-                tensors_at(&model->memory->tensors, unfit)->name, log_real((double)model->velocity[unfit]));
+                tensors_at(&model->memory->tensors, unfit)->name, log_real((double)model->steps.velocity[unfit]));
     return true;
 }
 
@@ -69,7 +70,7 @@ void deliver_log_unkept(const Job *job, const RunConfig *config) {
                 job->client, 0x1p22 / config->clients);
 }
 
-// Writes the client's new state into its new row, and leaves it in model->shift. Returns whether it fits: sums over all
+// Writes the client's new state into its new row, and leaves it in steps.shift. Returns whether it fits: sums over all
 // clients must not overflow.
 static bool conclude(const ClientUpdate *update) {
     const LocalModel *model = update->model;
@@ -79,9 +80,10 @@ static bool conclude(const ClientUpdate *update) {
     const double limit = 0x1p22 / config->clients;
     assert(state_to < config->client_state.rows || state_to == NO_CLIENT_STATE);
     if (state_to == NO_CLIENT_STATE || !rule->keeps) return true;
-    if (local_conclude(model->shift, update->at, update->turn, config->recipe.local.row, limit, config->parameters) &&
+    if (local_conclude(model->steps.shift, update->at, update->turn, config->recipe.local.row, limit,
+                       config->parameters) &&
         (!rule->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
-        client_state_row_write(&model->memory->client_state, state_to, model->shift, config->parameters);
+        client_state_row_write(&model->memory->client_state, state_to, model->steps.shift, config->parameters);
         return true;
     }
     deliver_log_unkept(update->job, config);
@@ -198,9 +200,9 @@ static void add_beside_update(int64_t *sum, const ClientUpdate *update) {
     if (rule->replicas)
         local_add_gifts(sum, update->at, update->turn, config->parameters);
     else if (update->job->state_to != NO_CLIENT_STATE && rule->keeps)
-        aggregate_add(sum, model->shift, update->at->state, 1, config->parameters);
+        aggregate_add(sum, model->steps.shift, update->at->state, 1, config->parameters);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED)
-        aggregate_add(sum, model->velocity, NULL, update->job->share, config->parameters);
+        aggregate_add(sum, model->steps.velocity, NULL, update->job->share, config->parameters);
 }
 
 // Adds the update to this worker's sum. The slot may hold the sum of an earlier round, which is cleared, or updates of
@@ -302,10 +304,10 @@ static void hand_in_replica(ClientUpdate *update) {
     if (is_accepted(update)) queue_finish(update->job, JOB_DONE);
 }
 
-struct Delivery {
+typedef struct Delivery {
     bool (*serves)(const LocalModel *model); // NULL: every run
     void (*hand_in)(ClientUpdate *update);
-};
+} Delivery;
 
 // The first row that serves a run is the run's.
 static const Delivery deliveries[] = {{has_replicas_that_arrive, hand_in_replica},
@@ -314,7 +316,7 @@ static const Delivery deliveries[] = {{has_replicas_that_arrive, hand_in_replica
                                       {sums_plainly, hand_in_plain_sum},
                                       {NULL, hand_in_sum}};
 
-const Delivery *delivery_of(const LocalModel *model) {
+static const Delivery *delivery_of(const LocalModel *model) {
     const Delivery *delivery = deliveries;
     while (delivery->serves && !delivery->serves(model))
         delivery++;
@@ -324,9 +326,9 @@ const Delivery *delivery_of(const LocalModel *model) {
 // The length is measured before anything changes the weights: it is the length of what was trained. Rules with a bound
 // and the clipping both take it from the job.
 void deliver(LocalModel *model, Job *job, const LocalVectors *at, const LocalTurn *turn, uint32_t round) {
-    assert(model->delivery && job->state == JOB_OPEN);
+    assert(job->state == JOB_OPEN);
     ClientUpdate update = {.model = model, .job = job, .at = at, .turn = turn, .round = round};
     job->squared_length = squared_length(model->memory, model->weights);
-    model->delivery->hand_in(&update);
+    delivery_of(model)->hand_in(&update);
     assert(job->state == JOB_DONE || job->state == JOB_REFUSED);
 }

@@ -1,9 +1,8 @@
 // The way of a trained update from a client into the memory that workers and parent share. The client's update is
 // measured, checked and sent (sender.h), and then put where the run's rules want it: added to the worker's sum, written
 // into a row beside the updates of others, or stored until the step that it belongs to. The choice follows
-// from the run's configuration alone, so that local_model_init chooses it once.
+// from the run's configuration alone.
 //
-//   model->delivery = delivery_of(model);                     // once per worker
 //   deliver(model, &job, &vectors, &turn, round);             // per client; the job is done or refused
 //
 // The checks are for workers on the GPU, too, which put accepted updates in place themselves.
@@ -11,10 +10,7 @@
 #define SOUNDER_FEDAVG_WORKER_DELIVER_H
 
 #include "fedavg/rules/local/local_rules.h"
-#include "fedavg/worker/client.h"
-
-// The row of the table that serves the run of this model, whose sender must be ready.
-const Delivery *delivery_of(const LocalModel *model);
+#include "fedavg/worker/local_model.h"
 
 // Hands in what the model has trained for `job` and finishes the job: as done, or as refused (the log says why, and
 // shared memory is as before) when the update is not finite or out of range. at, turn: of the client's local rule.

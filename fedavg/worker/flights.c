@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "fedavg/rules/world/schedule.h"
+#include "fedavg/worker/client.h"
 
 // own (parameters) becomes the newest version, whose number is returned. The parent may publish while a worker copies:
 // two versions are stored, so that the copy fails only if the next but one has begun to overwrite it, and then it

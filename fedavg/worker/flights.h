@@ -10,7 +10,7 @@
 #ifndef SOUNDER_FEDAVG_WORKER_FLIGHTS_H
 #define SOUNDER_FEDAVG_WORKER_FLIGHTS_H
 
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_model.h"
 
 static inline uint32_t flights_rows(uint32_t workers) {
     return 2 * workers + 2;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "datasets/order.h"
-#include "fedavg/worker/stepper.h"
+#include "fedavg/worker/gradient.h"
 
 // The shared weights have no lock and no order: any worker writes any weight at any time, and what a worker reads may
 // be a mixture of several versions. That is the algorithm. Three things are still exact: the count of updates, the
@@ -86,7 +86,7 @@ static void begin(Wild *wild, LocalModel *model, uint32_t client) {
                    .bound = number[WILD_BOUND],
                    .steps = (uint32_t)number[WILD_STEPS]};
     assert(wild->steps >= 1 && client < control->config.clients);
-    if (wild->steps > 1) memset(model->velocity, 0, control->config.parameters * sizeof *model->velocity);
+    if (wild->steps > 1) memset(model->steps.velocity, 0, control->config.parameters * sizeof *model->steps.velocity);
     if (isnan(wild->bound)) return;
     wild->clock = &control->clocks[model->rank];
     assert(atomic_load_explicit(&wild->clock->updates, memory_order_relaxed) == 0); // it trained nothing before
@@ -101,8 +101,8 @@ static void read_weights(Wild *wild) {
     wild->read_at = atomic_load_explicit(&wild->control->updates, memory_order_relaxed);
     if (wild->steps == 1) return; // they are read as the gradient is computed
     const size_t bytes = wild->control->config.parameters * sizeof(float);
-    memcpy(model->read, model->memory->weights, bytes);
-    memcpy(model->weights, model->read, bytes);
+    memcpy(model->steps.read, model->memory->weights, bytes);
+    memcpy(model->weights, model->steps.read, bytes);
 }
 
 // Other workers write these weights at this moment. Without atomic additions some of their updates are lost in single
@@ -110,7 +110,7 @@ static void read_weights(Wild *wild) {
 static void step_shared(const Wild *wild, float *velocity, const Sgd *sgd) {
     const Kernels *kernels = wild->model->net.kernels;
     (wild->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
-        wild->model->memory->weights, velocity, wild->model->gradient, sgd, wild->control->config.parameters);
+        wild->model->memory->weights, velocity, wild->model->steps.gradient, sgd, wild->control->config.parameters);
 }
 
 // The counter of all workers tells the staleness and orders nothing. This worker's own clock moves only with complete
@@ -131,8 +131,8 @@ static void count_update(Wild *wild) {
 static void add_private_steps(Wild *wild) {
     LocalModel *model = wild->model;
     for (size_t i = 0; i < wild->control->config.parameters; i++)
-        model->gradient[i] = model->read[i] - model->weights[i];
-    step_shared(wild, model->velocity, &(Sgd){.lr = 1});
+        model->steps.gradient[i] = model->steps.read[i] - model->weights[i];
+    step_shared(wild, model->steps.velocity, &(Sgd){.lr = 1});
     count_update(wild);
 }
 
@@ -143,20 +143,21 @@ static void wild_step(Wild *wild, const Batch *batch, BatchResult *result, const
     const size_t parameters = wild->control->config.parameters;
     const bool is_private = wild->steps > 1;
     if (wild->taken == 0) read_weights(wild);
-    net_gradient(&model->net, model->gradient, result, is_private ? model->weights : model->memory->weights, batch,
-                 noise);
-    if (!all_finite(model->gradient, parameters)) {
+    net_gradient(&model->net, model->steps.gradient, result, is_private ? model->weights : model->memory->weights,
+                 batch, noise);
+    if (!all_finite(model->steps.gradient, parameters)) {
         wild->control->tallies[model->rank].refused_steps++;
         return;
     }
-    clip_gradient(model->gradient, wild->training.clip, parameters);
+    clip_gradient(model->steps.gradient, wild->training.clip, parameters);
     wild->taken++;
     if (!is_private) {
         step_shared(wild, wild->velocity, &wild->training.sgd);
         count_update(wild);
         return;
     }
-    model->net.kernels->sgd_step(model->weights, wild->velocity, model->gradient, &wild->training.sgd, parameters);
+    model->net.kernels->sgd_step(model->weights, wild->velocity, model->steps.gradient, &wild->training.sgd,
+                                 parameters);
     if (wild->taken == wild->steps) add_private_steps(wild);
 }
 

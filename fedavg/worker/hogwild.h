@@ -16,7 +16,7 @@
 #ifndef SOUNDER_FEDAVG_WORKER_HOGWILD_H
 #define SOUNDER_FEDAVG_WORKER_HOGWILD_H
 
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_model.h"
 
 // Trains job->client's samples for the local epochs on the shared weights and finishes the job. Steps whose gradient is
 // not finite are not applied; they are counted in the tally.

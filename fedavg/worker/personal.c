@@ -1,11 +1,12 @@
-// Part of client.h: the parameters, or the second model, that stay with a client (personalisation).
-#include "client.h"
+#include "personal.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/worker/local_train.h"
+#include "fedavg/worker/own_steps.h"
 
 // A client's row stores runs of the parameters (count) one after the other.
 
@@ -47,7 +48,7 @@ static const float *row_before(const LocalModel *model, const Job *job) {
 // difference.
 static void load_second(float *weights, const LocalModel *model, const Job *job) {
     const PersonalRun all = {0, model->memory->config->parameters};
-    memcpy(weights, model->initial, all.end * sizeof *weights);
+    memcpy(weights, model->own.initial, all.end * sizeof *weights);
     add_kept(weights, row_before(model, job), &all, 1);
 }
 
@@ -58,63 +59,16 @@ static float alpha_of(const LocalModel *model, const float *row) {
     return config->personal.alpha + (row ? row[config->parameters] : 0);
 }
 
-// mixed (parameters) = alpha own + (1 - alpha) shared. mixed may be own.
-static void mix(float *mixed, const float *own, const float *shared, float alpha, size_t count) {
-    assert(alpha >= 0 && alpha <= 1);
-    for (size_t i = 0; i < count; i++)
-        mixed[i] = alpha * own[i] + (1 - alpha) * shared[i];
-}
-
 void personal_begin(LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
     add_kept(model->weights, row_before(model, job), plan->runs, plan->run_count);
     // As in pFedMe's authors' code: the paper leaves open where a round's theta begins.
-    if (plan->inner > 0) memcpy(model->second, model->memory->weights, config->parameters * sizeof *model->second);
+    if (plan->inner > 0)
+        memcpy(model->own.weights, model->memory->weights, config->parameters * sizeof *model->own.weights);
     if (!plan->mixes) return;
-    load_second(model->second, model, job);
-    model->alpha = alpha_of(model, row_before(model, job));
-}
-
-// With g the gradient at the mixture of own model v and shared model w: v -= lr (alpha g + weight decay), and alpha -=
-// lr ((v - w) g + decay alpha), which is kept between 0 and 1. Both begin from v, w and alpha as they were before the
-// batch, as in Algorithm 1; PFLlib and FL-bench, from which the decay and the presets are, take the gradient of alpha
-// from those at v and w. The sum is in one order, so that no instruction set changes its bits.
-void personal_mix(LocalModel *model, const Batch *batch, const Noise *noise) {
-    const RunConfig *config = model->memory->config;
-    const PersonalPlan *plan = &config->personal;
-    const Sgd sgd = run_memory_training(model->memory).sgd;
-    const float alpha = model->alpha;
-    float *own = model->second;
-    BatchResult ignored;
-    double along = plan->alpha_decay * (double)alpha;
-    mix(model->mixed, own, model->weights, alpha, config->parameters);
-    net_gradient(&model->net, model->gradient, &ignored, model->mixed, batch, noise);
-    for (size_t i = 0; i < config->parameters; i++) {
-        along += ((double)own[i] - (double)model->weights[i]) * (double)model->gradient[i];
-        own[i] -= sgd.lr * (alpha * model->gradient[i] + sgd.weight_decay * own[i]);
-    }
-    if (batch->count > 0) net_follow(&model->net, own);
-    personal_unmoved(own, model->memory);
-    if (plan->adapts && isfinite(along)) model->alpha = (float)fmin(fmax((double)alpha - (double)sgd.lr * along, 0), 1);
-}
-
-// Makes `inner` steps theta -= lr (g(theta) + lambda (theta - x)), then x -= lr lambda (x - theta).
-void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
-    const RunConfig *config = model->memory->config;
-    const PersonalPlan *plan = &config->personal;
-    const float lambda = (float)plan->lambda, inner_lr = (float)plan->inner_lr;
-    const float follow = run_memory_training(model->memory).sgd.lr * lambda;
-    float *x = model->weights, *theta = model->second;
-    for (uint32_t step = 0; step < plan->inner; step++) {
-        net_gradient(&model->net, model->gradient, result, theta, batch, noise);
-        for (size_t i = 0; i < config->parameters; i++)
-            theta[i] -= inner_lr * (model->gradient[i] + lambda * (theta[i] - x[i]));
-        if (batch->count > 0) net_follow(&model->net, theta);
-    }
-    for (size_t i = 0; i < config->parameters; i++)
-        x[i] -= follow * (x[i] - theta[i]);
-    if (batch->count > 0 && plan->inner > 0) net_follow(&model->net, x);
+    load_second(model->own.weights, model, job);
+    model->own.alpha = alpha_of(model, row_before(model, job));
 }
 
 // Trains the second model, pulled to the global one: the pull lambda (weight - global) is `pull` on the weights and a
@@ -125,8 +79,8 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     const float lambda = (float)plan->lambda;
     LocalStep step = {.sgd = run_memory_training(model->memory).sgd, .aside = true};
     for (size_t i = 0; i < config->parameters && lambda > 0; i++)
-        model->shift[i] = -lambda * model->memory->weights[i];
-    if (lambda > 0) step.pull = lambda, step.shift = model->shift;
+        model->steps.shift[i] = -lambda * model->memory->weights[i];
+    if (lambda > 0) step.pull = lambda, step.shift = model->steps.shift;
     local_model_train(model, &step, job->client, plan->epochs, personal_round(round));
 }
 
@@ -138,7 +92,7 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalRun all = {0, config->parameters};
     if (config->personal.inner == 0 && !config->personal.mixes) {
         float *shared = model->weights;
-        model->weights = model->second;
+        model->weights = model->own.weights;
         load_second(model->weights, model, job);
         train_second(model, job, round);
         model->weights = shared;
@@ -146,9 +100,9 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const float *was = row_before(model, job);
     float *row = client_state_row(&model->memory->client_state, job->state_to);
     assert(row && row != was);
-    const bool finite = keep(row, model->second, model->initial, was, &all, 1, job->client);
+    const bool finite = keep(row, model->own.weights, model->own.initial, was, &all, 1, job->client);
     if (config->personal.mixes)
-        row[config->parameters] = (finite ? model->alpha : alpha_of(model, was)) - config->personal.alpha;
+        row[config->parameters] = (finite ? model->own.alpha : alpha_of(model, was)) - config->personal.alpha;
 }
 
 // The parameters that stay with a client have to be exactly the global ones in what it hands in: their update is 0, and
@@ -160,16 +114,7 @@ void personal_withhold(float *weights, const RunMemory *memory) {
         assert(run.first < run.end && run.end <= memory->config->parameters);
         memcpy(weights + run.first, memory->weights + run.first, (run.end - run.first) * sizeof *weights);
     }
-    personal_unmoved(weights, memory);
-}
-
-void personal_unmoved(float *weights, const RunMemory *memory) {
-    const TensorList *list = &memory->tensors;
-    for (int t = 0; t < list->count && list->freezes; t++) {
-        const ParameterTensor *tensor = &list->tensors[t];
-        if (tensor->frozen)
-            memcpy(weights + tensor->first, memory->weights + tensor->first, tensor->count * sizeof *weights);
-    }
+    frozen_restore(weights, memory);
 }
 
 void personal_settle(const RunMemory *memory, const Job *job) {
@@ -197,8 +142,8 @@ void personal_load(LocalModel *model, const Job *job) {
     if (config->personal.second) {
         load_second(model->weights, model, job);
         if (config->personal.mixes)
-            mix(model->weights, model->weights, model->memory->weights, alpha_of(model, row_before(model, job)),
-                config->parameters);
+            own_mixture(model->weights, model->weights, model->memory->weights, alpha_of(model, row_before(model, job)),
+                        config->parameters);
         return;
     }
     memcpy(model->weights, model->memory->weights, config->parameters * sizeof(float));

@@ -5,7 +5,7 @@
 
 #include "fedavg/rules/privacy/sample_privacy.h"
 #include "fedavg/rules/sum/aggregate.h"
-#include "fedavg/worker/stepper.h"
+#include "fedavg/worker/gradient.h"
 
 static Batch sample_of(LocalModel *model, const Batch *batch, uint32_t place) {
     Batch one = *batch;
@@ -23,7 +23,7 @@ static Batch sample_of(LocalModel *model, const Batch *batch, uint32_t place) {
 void private_gradient(LocalModel *model, BatchResult *result, const Batch *batch, uint32_t size, const Noise *noise) {
     const SamplePrivacy *privacy = &model->memory->config->training.privacy;
     const size_t count = model->memory->config->parameters;
-    float *restrict sum = model->sum, *restrict gradient = model->gradient;
+    float *restrict sum = model->steps.sum, *restrict gradient = model->steps.gradient;
     *result = (BatchResult){0};
     memset(sum, 0, count * sizeof *sum);
     for (uint32_t place = 0; place < batch->count; place++) {
@@ -32,7 +32,7 @@ void private_gradient(LocalModel *model, BatchResult *result, const Batch *batch
         BatchResult of_one;
         own.first_sample += place;
         net_gradient(&model->net, gradient, &of_one, model->weights, &one, &own);
-        stepper_zero_still(model);
+        gradient_zero_still(model);
         clip_gradient(gradient, privacy->clip, count);
         const bool counts = isfinite(aggregate_squared_length(gradient, count));
         for (size_t i = 0; i < count && counts; i++)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "fedavg/rules/sum/aggregate.h"
 
@@ -33,12 +34,14 @@ Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     sender->values = own(&sender->owned, changes ? config->parameters : 0, sizeof(float));
     sender->left = own(&sender->owned, feeds_back ? count : 0, sizeof(float));
     sender->wire = own(&sender->owned, encodes ? send_bytes(&recipe_of(sender)->code, &sender->weights) : 0, 1);
-    if (!sender->owned.lacks_memory) return STATUS_OK;
+    sender->hash = XXH3_createState();
+    if (sender->hash && !sender->owned.lacks_memory) return STATUS_OK;
     sender_free(sender);
     return fail(err, STATUS_OS, "no memory to encode an update of %zu parameters", count);
 }
 
 void sender_free(Sender *sender) {
+    XXH3_freeState(sender->hash);
     owned_free(&sender->owned);
     *sender = (Sender){0};
 }

@@ -21,6 +21,7 @@ typedef struct Sender {
     float *read;            // (sent): what the server reads
     float *values;          // (parameters): the same among all weights; NULL where that is what was trained
     uint8_t *wire;
+    struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h, for fingerprints
 } Sender;
 
 // An update as it is handed in: factor * (values - from).

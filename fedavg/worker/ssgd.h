@@ -24,7 +24,7 @@
 
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/rules/sum/shard_sum.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_model.h"
 
 // Trains one round as the worker at order.position[rank] of order.members. Jobs of the queue are this node's shards in
 // order; a worker fills in and finishes those of its own. CANCELLED when a barrier was.

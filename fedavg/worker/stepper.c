@@ -5,6 +5,8 @@
 
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/worker/gradient.h"
+#include "fedavg/worker/own_steps.h"
 #include "fedavg/worker/private_gradient.h"
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
@@ -55,13 +57,13 @@ void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
                        model->memory->config->training.optimizer_state == OPTIMIZER_FRESH;
     if (model->net.rests) return;
     if (!row) {
-        memset(model->velocity, 0, bytes);
-        if (model->square) memset(model->square, 0, bytes);
+        memset(model->steps.velocity, 0, bytes);
+        if (model->steps.square) memset(model->steps.square, 0, bytes);
         return;
     }
-    memcpy(model->velocity, row, bytes);
-    if (!model->square) return;
-    memcpy(model->square, row + count, bytes);
+    memcpy(model->steps.velocity, row, bytes);
+    if (!model->steps.square) return;
+    memcpy(model->steps.square, row + count, bytes);
     memcpy(stepper->forgotten, row + 2 * count, sizeof stepper->forgotten);
     assert(stepper->forgotten[0] >= 0 && stepper->forgotten[0] <= 1 && stepper->forgotten[1] >= 0 &&
            stepper->forgotten[1] <= 1);
@@ -69,9 +71,9 @@ void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
 
 void stepper_store(float *row, const Stepper *stepper, const LocalModel *model) {
     const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
-    memcpy(row, model->velocity, bytes);
-    if (!model->square) return;
-    memcpy(row + count, model->square, bytes);
+    memcpy(row, model->steps.velocity, bytes);
+    if (!model->steps.square) return;
+    memcpy(row + count, model->steps.square, bytes);
     memcpy(row + 2 * count, stepper->forgotten, sizeof stepper->forgotten);
 }
 
@@ -79,19 +81,6 @@ AGGREGATE_VECTORS static void add_terms(float *restrict gradients, const float *
                                         const float *restrict shift, float pull, size_t count) {
     for (size_t i = 0; i < count; i++)
         gradients[i] = gradients[i] + pull * weights[i] + shift[i];
-}
-
-AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        values[i] *= factor;
-}
-
-// As torch.nn.utils.clip_grad_norm_.
-void clip_gradient(float *gradient, double most, size_t count) {
-    if (most == 0) return;
-    assert(most > 0);
-    const double factor = most / (sqrt(aggregate_squared_length(gradient, count)) + 1e-6);
-    if (factor < 1) scale(gradient, (float)factor, count);
 }
 
 AGGREGATE_VECTORS static void step_nesterov(float *restrict weights, float *restrict velocity,
@@ -118,11 +107,11 @@ AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict
 }
 
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
-    float *weights = model->weights + first, *velocity = model->velocity + first;
+    float *weights = model->weights + first, *velocity = model->steps.velocity + first;
     assert(first <= end && end <= model->memory->config->parameters);
-    const float *gradients = model->gradient + first;
+    const float *gradients = model->steps.gradient + first;
     if (stepper->optimizer->row != OPTIMIZER_SGD)
-        step_adam(weights, velocity, model->square + first, gradients, adam, end - first);
+        step_adam(weights, velocity, model->steps.square + first, gradients, adam, end - first);
     else
         (stepper->nesterov ? step_nesterov : step_sgd)(weights, velocity, gradients, &stepper->step.sgd, end - first);
 }
@@ -134,19 +123,7 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     Sgd sgd = stepper->step.sgd;
     assert(!stepper->is_private && stepper->clip == 0 && stepper->step.pull >= 0);
     sgd.weight_decay += stepper->step.pull;
-    net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
-}
-
-// Rules, and the noise of private steps, add to the gradients of all tensors.
-void stepper_zero_still(LocalModel *model) {
-    const Spec *spec = &model->net.spec;
-    const size_t still = model->net.still_first, moves = model->net.still_end;
-    memset(model->gradient + still, 0, (moves - still) * sizeof *model->gradient);
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
-        if (tensor->frozen || tensor->follows)
-            memset(model->gradient + tensor->first, 0, tensor->count * sizeof *model->gradient);
-    }
+    net_train_step(&model->net, model->weights, model->steps.velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
 // The order matters. Rules come first, then frozen parts are cleared, so that clipping measures only what moves. Frozen
@@ -156,10 +133,10 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     const size_t count = model->memory->config->parameters;
     const size_t still = model->net.still_first, moves = model->net.still_end;
     if (step->follows) {
-        personal_step(model, result, batch, noise);
+        own_step(model, result, batch, noise);
         return;
     }
-    if (step->mixes) personal_mix(model, batch, noise);
+    if (step->mixes) own_mix(model, batch, noise);
     assert(still <= moves && moves <= model->memory->config->parameters);
     if (is_fused(stepper)) {
         step_fused(stepper, model, result, batch, noise);
@@ -168,15 +145,15 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     if (stepper->is_private)
         private_gradient(model, result, batch, stepper->batch_size, noise);
     else
-        net_gradient(&model->net, model->gradient, result, model->weights, batch, noise);
-    if (step->shift) add_terms(model->gradient, model->weights, step->shift, step->pull, count);
-    stepper_zero_still(model);
-    clip_gradient(model->gradient, stepper->clip, count);
+        net_gradient(&model->net, model->steps.gradient, result, model->weights, batch, noise);
+    if (step->shift) add_terms(model->steps.gradient, model->weights, step->shift, step->pull, count);
+    gradient_zero_still(model);
+    clip_gradient(model->steps.gradient, stepper->clip, count);
     AdamStep adam = {0};
     if (stepper->optimizer->row != OPTIMIZER_SGD)
         adam = adam_next(stepper->forgotten, &stepper->adam, (double)step->sgd.lr, (double)step->sgd.weight_decay);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
     if (batch->count > 0) net_follow(&model->net, model->weights); // private steps have nothing that follows batches
-    personal_unmoved(model->weights, model->memory);
+    frozen_restore(model->weights, model->memory);
 }

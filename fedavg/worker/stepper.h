@@ -10,7 +10,7 @@
 #ifndef SOUNDER_FEDAVG_WORKER_STEPPER_H
 #define SOUNDER_FEDAVG_WORKER_STEPPER_H
 
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_step.h"
 
 typedef struct Stepper {
     const Chosen *optimizer;
@@ -37,14 +37,8 @@ void stepper_end(LocalModel *model);
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row);
 void stepper_store(float *row, const Stepper *stepper, const LocalModel *model);
 
-// One step of model->weights; model->velocity and model->square are what the optimizer remembers, zeros at first.
-// Layers that stand still (net.h) do.
+// One step of model->weights; steps.velocity and steps.square are what the optimizer remembers, zeros at first. Layers
+// that stand still (net.h) do.
 void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);
-
-// Clears model->gradient of layers in the still range, and of tensors that are frozen or follow batches.
-void stepper_zero_still(LocalModel *model);
-
-// Scales the gradient (count) down to the length `most`, unless that is 0 or it is no longer.
-void clip_gradient(float *gradient, double most, size_t count);
 
 #endif

@@ -1,4 +1,5 @@
-// Part of client.h: trains and evaluates by the run's trainer, a program of the user's, in place of the engine.
+#include "trainer_turn.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -7,35 +8,36 @@
 #include "datasets/order.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/walk.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/own_steps.h"
+#include "fedavg/worker/trainer_view.h"
 
 // A model that is evaluated may have its weights elsewhere: they are brought to the desk for the turn.
 static void bring(LocalModel *model, const float *weights) {
-    if (weights != model->trainer->desk.weights)
-        memcpy(model->trainer->desk.weights, weights, model->memory->config->parameters * sizeof *weights);
+    if (weights != model->by.trainer->desk.weights)
+        memcpy(model->by.trainer->desk.weights, weights, model->memory->config->parameters * sizeof *weights);
 }
 
 // `aside`: the turn's metrics are not the job's, which are those of the training, or test, whose loss it has.
 static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn, bool aside) {
-    TrainerTold *told = &model->told;
+    TrainerTold *told = &model->by.told;
     const uint64_t begin = clock_nanoseconds();
     *answer = (TrainerAnswer){.loss_sum = NAN};
-    if (model->fault == STATUS_OK)
-        model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
+    if (model->by.fault == STATUS_OK)
+        model->by.fault = trainer_ask(answer, model->by.trainer, turn, &model->by.why);
     else
-        desk_clear(&model->trainer->desk); // after a fault the job's other turns are left out, with their batches
-    if (model->fault == STATUS_OK && !aside)
-        model->fault = metric_sums_join(&told->metrics, &answer->metrics, &model->why);
+        desk_clear(&model->by.trainer->desk); // after a fault the job's other turns are left out, with their batches
+    if (model->by.fault == STATUS_OK && !aside)
+        model->by.fault = metric_sums_join(&told->metrics, &answer->metrics, &model->by.why);
     told->seconds += clock_seconds_since(begin);
 }
 
 void trainer_turn_begin_job(LocalModel *model) {
-    if (model->trainer) model->told = (TrainerTold){0};
+    if (model->by.trainer) model->by.told = (TrainerTold){0};
 }
 
 void trainer_turn_end_job(const LocalModel *model, Job *job) {
-    const TrainerTold *told = &model->told;
-    if (!model->trainer) return;
+    const TrainerTold *told = &model->by.told;
+    if (!model->by.trainer) return;
     job->metrics = told->metrics.count;
     job->unjudged = told->unjudged;
     job->trainer_seconds = told->seconds;
@@ -53,10 +55,10 @@ static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t cou
         for (uint32_t i = 0; i < stretch.count; i++) {
             const uint32_t first = (stretch.first + i) * size;
             const uint32_t samples = count - first < size ? count - first : size;
-            desk_add_batch(&model->trainer->desk, model->order + first, samples);
+            desk_add_batch(&model->by.trainer->desk, model->order + first, samples);
             if (viewed)
                 trainer_view_add(model, &model->memory->data.train, samples,
-                                 model->lies ? attack_marked(&config->attack, samples) : 0);
+                                 model->liar.lies ? attack_marked(&config->attack, samples) : 0);
         }
     }
 }
@@ -64,7 +66,7 @@ static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t cou
 // A second model has its weights elsewhere. It changes places with the first one on the desk for its turn, since the
 // first one has been trained but not handed in.
 static void swap_with_desk(LocalModel *model) {
-    float *desk = model->trainer->desk.weights, *weights = model->weights;
+    float *desk = model->by.trainer->desk.weights, *weights = model->weights;
     for (size_t i = 0; i < model->memory->config->parameters && weights != desk; i++) {
         const float weight = weights[i];
         weights[i] = desk[i], desk[i] = weight;
@@ -73,27 +75,28 @@ static void swap_with_desk(LocalModel *model) {
 
 static void begin_rest(LocalModel *model) {
     const size_t first = model->net.still_first, count = model->net.still_end - first;
-    if (count > 0) memcpy(model->rests + first, model->trainer->desk.weights + first, count * sizeof(float));
+    if (count > 0) memcpy(model->by.rests + first, model->by.trainer->desk.weights + first, count * sizeof(float));
 }
 
 // A trainer that moves them trains another algorithm than the run's: one turn of it must not pass in silence.
 static void check_rest(LocalModel *model) {
     const TensorList *list = &model->memory->tensors;
-    const float *weights = model->trainer->desk.weights;
-    for (int t = 0; t < list->count && model->fault == STATUS_OK; t++) {
+    const float *weights = model->by.trainer->desk.weights;
+    for (int t = 0; t < list->count && model->by.fault == STATUS_OK; t++) {
         const ParameterTensor *tensor = &list->tensors[t];
         const bool rests = tensor->first >= model->net.still_first && tensor->first < model->net.still_end;
-        if (rests && memcmp(weights + tensor->first, model->rests + tensor->first, tensor->count * sizeof(float)) != 0)
-            model->fault = fail(&model->why, STATUS_DATA,
-                                "it trained %s, which rests in this turn: leave the tensors of turn.still as they are",
-                                tensor->name);
+        if (rests &&
+            memcmp(weights + tensor->first, model->by.rests + tensor->first, tensor->count * sizeof(float)) != 0)
+            model->by.fault = fail(
+                &model->by.why, STATUS_DATA,
+                "it trained %s, which rests in this turn: leave the tensors of turn.still as they are", tensor->name);
     }
 }
 
 // A loop over epochs around turn.batches(), which has all epochs, trains their square. Once per run.
 static void warn_of_samples(const LocalModel *model, uint32_t client, uint32_t epochs, uint32_t asked) {
-    const uint64_t samples = model->answer.samples;
-    if (model->fault != STATUS_OK || samples <= asked) return;
+    const uint64_t samples = model->by.answer.samples;
+    if (model->by.fault != STATUS_OK || samples <= asked) return;
     if (atomic_exchange(&model->memory->control->samples_warned, 1) != 0) return;
     log_warning(
         "client %u: its trainer trained on %llu samples and the turn has %u in its %u epochs: turn.batches() has "
@@ -104,7 +107,7 @@ static void warn_of_samples(const LocalModel *model, uint32_t client, uint32_t e
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
-    Trainer *trainer = model->trainer;
+    Trainer *trainer = model->by.trainer;
     const Walk walk = walk_of(&config->recipe.schedule, round, epochs);
     const TrainerTurn turn = {.round = model->memory->control->order.round,
                               .key = round,
@@ -130,24 +133,24 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
     add_batches(model, indices, count, client, &walk);
     begin_rest(model);
     const uint32_t asked = trainer->desk.count;
-    ask(model, &model->answer, &turn, step->aside);
+    ask(model, &model->by.answer, &turn, step->aside);
     warn_of_samples(model, client, epochs, asked);
     check_rest(model);
     if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
-    personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
+    frozen_restore(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);
-    return model->answer.loss_sum;
+    return model->by.answer.loss_sum;
 }
 
 // Once per run: it would be said of every client in every round.
 static void warn_of_steps(const LocalModel *model, const Job *job, uint64_t asked) {
-    if (model->answer.steps_stated || atomic_exchange(&model->memory->control->steps_warned, 1) != 0) return;
+    if (model->by.answer.steps_stated || atomic_exchange(&model->memory->control->steps_warned, 1) != 0) return;
     log_warning(
         "client %u: its trainer made %llu steps and the turn has %llu batches: the algorithm takes them for steps "
         "of SGD with turn.lr and turn.momentum; if they are, say turn.hand_in(steps=%llu), otherwise "
         "turn.hand_in(travel=...)",
-        job->client, (unsigned long long)model->answer.steps, (unsigned long long)asked,
-        (unsigned long long)model->answer.steps);
+        job->client, (unsigned long long)model->by.answer.steps, (unsigned long long)asked,
+        (unsigned long long)model->by.answer.steps);
 }
 
 // The plan follows from the batches, as the parent has computed it. A trainer may stop early, or let several batches
@@ -157,7 +160,7 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const Chosen *chosen = &config->recipe.local;
-    const TrainerAnswer *answer = &model->answer;
+    const TrainerAnswer *answer = &model->by.answer;
     const Training training = run_memory_training(memory);
     const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t asked = walk_steps(&walk, local_model_batches(model, job->count));
@@ -185,9 +188,9 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
     const DatasetSplit *split = turn.of_test_set ? &model->memory->data.test : &model->memory->data.train;
     TrainerAnswer answer;
     bring(model, weights);
-    trainer_add_test(model->trainer, batch->indices, batch->first, batch->count);
+    trainer_add_test(model->by.trainer, batch->indices, batch->first, batch->count);
     if (turn.viewed) trainer_view_add(model, split, batch->count, batch->triggered);
     ask(model, &answer, &turn, false);
-    if (!answer.judges) model->told.unjudged += batch->count;
+    if (!answer.judges) model->by.told.unjudged += batch->count;
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

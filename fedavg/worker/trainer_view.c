@@ -1,15 +1,15 @@
-// Part of client.h: samples of a trainer's turn as the client sees them, where its view differs from the data set.
+#include "trainer_view.h"
+
 #include <string.h>
 
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/worker/client.h"
 #include "nn/augment.h"
 
 // A turn has one row per sample, however many epochs it has: noise and drift are the same in each of them. Marks of a
 // backdoor follow from the place in a batch, so that a marked sample gets a row each time.
 static uint32_t put_row(LocalModel *model, const DatasetSplit *split, uint32_t index, bool marked) {
     const RunConfig *config = model->memory->config;
-    Desk *desk = &model->trainer->desk;
+    Desk *desk = &model->by.trainer->desk;
     Batch one = view_batch(model->memory, split, &index, 1);
     view_apply(&model->view, &one);
     const size_t at = one.indices ? index : 0; // the view has copied it, or not
@@ -27,11 +27,11 @@ static uint32_t put_row(LocalModel *model, const DatasetSplit *split, uint32_t i
 }
 
 bool trainer_view_differs(const LocalModel *model) {
-    return model->lies || view_differs(&model->view);
+    return model->liar.lies || view_differs(&model->view);
 }
 
 void trainer_view_add(LocalModel *model, const DatasetSplit *split, uint32_t count, uint32_t marked) {
-    Desk *desk = &model->trainer->desk;
+    Desk *desk = &model->by.trainer->desk;
     if (desk->overfull) return;
     const uint32_t first = desk->count - count, *indices = desk->order + first;
     uint32_t *places = desk->places + first;

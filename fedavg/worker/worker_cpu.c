@@ -8,9 +8,11 @@
 #include "base/text.h"
 #include "fedavg/trainer/faults.h"
 #include "fedavg/worker/client.h"
+#include "fedavg/worker/evaluation.h"
 #include "fedavg/worker/flights.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
+#include "fedavg/worker/trainer_turn.h"
 #include "fedavg/worker/worker_backend.h"
 
 static Status cpu_init(void **state, const RunMemory *memory, uint32_t rank, Error *err) {
@@ -49,7 +51,7 @@ static uint32_t name_job(char name[JOB_NAME_BYTES], void (*work)(LocalModel *, J
 
 static void note_fault(const LocalModel *self, uint32_t client, uint32_t round, double seconds) {
     TrainerFault fault = {.round = round, .client = client, .seconds = seconds};
-    text_cut(fault.what, sizeof fault.what, self->why.message);
+    text_cut(fault.what, sizeof fault.what, self->by.why.message);
     trainer_fault_note(self->memory->control, self->rank, &fault);
 }
 
@@ -61,25 +63,25 @@ static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_
     char name[JOB_NAME_BYTES];
     for (uint32_t faults = 0, kills = 0;;) {
         const uint64_t begin = clock_nanoseconds();
-        self->fault = STATUS_OK;
+        self->by.fault = STATUS_OK;
         trainer_turn_begin_job(self);
         work(self, job, round);
-        if (self->fault == STATUS_OK) return STATUS_OK;
+        if (self->by.fault == STATUS_OK) return STATUS_OK;
         note_fault(self, name_job(name, work, job), round, clock_seconds_since(begin));
-        if (self->trainer->process.was_killed)
+        if (self->by.trainer->process.was_killed)
             kills++;
         else
             faults++;
-        if (faults == MOST_FAULTS || kills == MOST_KILLS || self->fault == STATUS_DATA) break;
+        if (faults == MOST_FAULTS || kills == MOST_KILLS || self->by.fault == STATUS_DATA) break;
         log_warning("%s: its trainer failed in round %u: %s; another one does the turn again", name, round,
-                    self->why.message);
+                    self->by.why.message);
         Error why;
-        if (trainer_restart(self->trainer, &why) == STATUS_OK) continue;
-        self->why = why;
+        if (trainer_restart(self->by.trainer, &why) == STATUS_OK) continue;
+        self->by.why = why;
         break;
     }
     atomic_store(&self->memory->control->given_up[self->rank], 1);
-    return fail(err, STATUS_UNAVAILABLE, "--trainer, %s in round %u: %s", name, round, self->why.message);
+    return fail(err, STATUS_UNAVAILABLE, "--trainer, %s in round %u: %s", name, round, self->by.why.message);
 }
 
 static Status do_jobs(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), uint32_t round, Error *err) {

@@ -9,6 +9,8 @@
 #include "app/train/run_trust.h"
 #include "base/log.h"
 #include "fedavg/rules/training.h"
+#include "fedavg/worker/evaluation.h"
+#include "fedavg/worker/local_test.h"
 
 // The own model is in local.weights after its test: loaded from what the client keeps, mixed, or trained for the test,
 // as the algorithm has it.
@@ -29,8 +31,9 @@ static Status test_client(ClientModel *self, uint32_t client, Error *err) {
     evaluation_run(&self->local, &self->test, self->round);
     self->weights = self->is_own ? self->local.weights : memory->weights;
     TRY(dataset_segment_check(&memory->data_segment, err));
-    if (self->local.fault == STATUS_OK) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->run.folder.path, self->local.why.message);
+    if (self->local.by.fault == STATUS_OK) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->run.folder.path,
+                self->local.by.why.message);
 }
 
 Status client_model_open(ClientModel *self, const char *folder, uint32_t client, Error *err) {
@@ -85,7 +88,7 @@ static Status tell_json(const ClientModel *self, const char *data, Error *err) {
 Status client_model_tell(const ClientModel *self, bool json, Error *err) {
     const Job *test = &self->test;
     const double samples = (double)test->samples, loss = test->loss_sum / samples;
-    const char *data = evaluation_data_name(&self->run.memory.partition), *what = strchr(data, ' ') + 1;
+    const char *data = local_test_data_name(&self->run.memory.partition), *what = strchr(data, ' ') + 1;
     if (json) return tell_json(self, data, err);
     printf("client %u after %u rounds, %s%s: ", test->client, self->round,
            self->is_own    ? "its own model"

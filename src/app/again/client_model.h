@@ -10,7 +10,7 @@
 #define SOUNDER_APP_AGAIN_CLIENT_MODEL_H
 
 #include "app/train/reopened_run.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_model.h"
 
 // Owned by the caller, who zeroes it.
 typedef struct ClientModel {

@@ -271,13 +271,12 @@ static Status train_client(Replay *self, Error *err) {
     self->losses = calloc(self->capacity + 1, sizeof *self->losses);
     Status status = self->losses ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu losses", self->capacity);
     if (status == STATUS_OK) {
-        model.on_step = note_step;
-        model.on_step_context = self;
+        model.on_step = (StepHook){note_step, self};
         client_train(&model, job, (uint32_t)self->options.round);
         status = dataset_segment_check(&self->run.memory.data_segment, err);
     }
-    if (status == STATUS_OK && model.fault != STATUS_OK)
-        status = fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->options.run, model.why.message);
+    if (status == STATUS_OK && model.by.fault != STATUS_OK)
+        status = fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->options.run, model.by.why.message);
     if (status == STATUS_OK) {
         tell(self, job, &walk);
         if (self->options.out[0]) status = write_update(self, model.weights, err);

@@ -14,7 +14,7 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/combine/fairness.h"
 #include "fedavg/trainer/faults.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/local_test.h"
 
 static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
     char text[HASH_TEXT_BYTES];
@@ -137,7 +137,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     put_whole(&line, "round", round);
     put_whole(&line, "client", job->client);
     put_text(&line, "model", model);
-    put_text(&line, "data", evaluation_data_name(&memory->partition));
+    put_text(&line, "data", local_test_data_name(&memory->partition));
     put_whole(&line, "epochs", job->epochs);
     put_whole(&line, "samples", (int64_t)job->samples);
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
@@ -180,7 +180,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     metrics_begin(&line, "clients_evaluation");
     put_whole(&line, "round", round);
     put_text(&line, "model", model);
-    put_text(&line, "data", evaluation_data_name(&memory->partition));
+    put_text(&line, "data", local_test_data_name(&memory->partition));
     put_whole(&line, "clients", tests->clients);
     put_whole(&line, "clients_untested", tests->untested);
     if (queue->jobs[0].task == EVALUATE_PERSONAL) put_whole(&line, "clients_never_trained", tests->never_trained);
