@@ -90,13 +90,15 @@ class Without(RunCase):
         self.assertIn("the run in part has 1,4-5", err)
 
     def test_without_all_clients_the_model_stays_as_it_began(self):
-        self.one("none", "--without", "0-7")
+        self.one("none", "--without", "all")
         self.assertEqual(len(set(self.bits("none"))), 1)
-        self.assertIn("would wait for ever: 0 clients can arrive, and it needs 1; leave more in", self.one("late", "--without", "0-7", "--algorithm", "fedasync", "--device", "cpu", code=64))
+        self.assertIn("would wait for ever: 0 clients can arrive, and it needs 1; leave more in", self.one("late", "--without", "all", "--algorithm", "fedasync", "--device", "cpu", code=64))
 
     @unittest.skipIf(ON_CARD, "refused before a device is found")
     def test_what_is_no_client_and_what_says_itself_who_arrives_is_refused(self):
-        for options, sentence in ((["--without", "8"], "--without 8: needs clients from 0 to 7: 3,7 or 3-7"),
+        for options, sentence in ((["--without", "0-7"], "--without 0-7: those are all 8 clients that could train; leave one in, or give --without all"),
+                                  (["--without", "2-7", "--new-clients", "0-1"], "--without 2-7: those are all 6 clients that could train"),
+                                  (["--without", "8"], "--without 8: needs clients from 0 to 7: 3,7 or 3-7"),
                                   (["--without", "5-3"], "--without 5-3: needs clients from 0 to 7"),
                                   (["--without", "1,"], "--without 1,: needs clients from 0 to 7"),
                                   (["--without", "1", "--algorithm", "fedbuff", "--clock", "real"], "take --clock simulated"),

@@ -39,7 +39,7 @@ class Worth(RunCase):
         value = {}
         for size in range(4):
             for absent in itertools.combinations(range(3), size):
-                self.train(*TASK, *(["--without", ",".join(map(str, absent))] if absent else []), "--out", f"run{absent}")
+                self.train(*TASK, *(["--without", "all" if size == 3 else ",".join(map(str, absent))] if absent else []), "--out", f"run{absent}")
                 value[frozenset(range(3)) - set(absent)] = self.rounds(f"run{absent}")[-1]
         for figure, key, factor in (("accuracy", "test_accuracy", 100), ("loss", "test_loss", -1)):
             of = {those: factor * entry[key] for those, entry in value.items()}
@@ -122,7 +122,7 @@ class Worth(RunCase):
                     with open(self.path(folder + "-data", "train.csv"), "w") as file:
                         file.write("\n".join([head, *(kept or rows)]) + "\n")
                     os.link(self.path("own", "test.csv"), self.path(folder + "-data", "test.csv"))
-                    self.train(*merged(*TASK, *full, "--algorithm", algorithm, "--data", folder + "-data", *([] if kept else ["--without", "0-2"])), "--out", folder)
+                    self.train(*merged(*TASK, *full, "--algorithm", algorithm, "--data", folder + "-data", *([] if kept else ["--without", "all"])), "--out", folder)
                     value[frozenset(those)] = -self.rounds(folder)[-1]["test_loss"]
             self.worth(algorithm, "--samples", "6", "--figure", "loss")
             told = self.told(algorithm, "--samples", "6", "--figure", "loss")

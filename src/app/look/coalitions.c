@@ -25,12 +25,21 @@ static Status refuse_count(const Coalitions *plan, Error *err) {
                 plan->samples, SWEEP_MOST_RUNS, lower);
 }
 
+static bool has_none(const Coalitions *plan, const uint8_t *absent) {
+    size_t left_out = 0;
+    for (size_t i = 0; i < plan->player_count; i++)
+        left_out += absent[plan->players[i]];
+    return left_out == plan->player_count;
+}
+
 // Finds the coalition, or appends it. Coalitions are few beside the cost of training one, so that a linear search is
 // enough.
 static Status find(uint32_t *place, Coalitions *plan, const uint8_t *absent, uint32_t clients, Error *err) {
     char text[OPTION_TEXT_BYTES] = "";
     const bool is_any = memchr(absent, 1, clients) != NULL;
-    if (is_any && !client_list_write(text, sizeof text, absent, clients))
+    if (has_none(plan, absent))
+        snprintf(text, sizeof text, "%s", WITHOUT_ALL);
+    else if (is_any && !client_list_write(text, sizeof text, absent, clients))
         return fail(err, STATUS_USAGE,
                     "%zu clients are too many: a list of those left out has more than %d letters; give --samples 0, "
                     "which leaves out one at a time",

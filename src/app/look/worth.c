@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/owned.h"
 #include "base/text.h"
-#include "fedavg/rules/world/client_list.h"
 
 typedef struct Worth {
     LookOptions options;
@@ -62,7 +61,7 @@ static Status find_players(Worth *worth, Error *err) {
     worth->players = own(&worth->owned, clients, sizeof *worth->players);
     uint8_t *new_clients = own(&worth->owned, clients, 1);
     if (worth->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    if (of->without[0]) client_list(worth->absent, of->without, clients);
+    if (of->without[0]) TRY(options_choose_absent(worth->absent, of, err));
     if (of->new_clients[0]) TRY(options_choose_new(new_clients, of, err));
     for (uint32_t client = 0; client < clients; client++)
         if (!worth->absent[client] && !new_clients[client]) worth->players[worth->player_count++] = client;

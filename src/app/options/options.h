@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -226,10 +227,19 @@ static inline bool options_validate(const Options *options) {
 Status options_resolve_buffered(Options *options, Error *err); // clients that train at a time, and updates per step
 Status options_resolve_rules(Options *options, Error *err);
 
-// Sets population, the number of clients that are not new, and how many of them can arrive; sets chosen (clients) to 1
-// for the new ones.
+// Sets population, the number of clients that are not new, and how many of them can arrive. USAGE if none can, unless
+// --without all says so.
 Status options_count_population(Options *options, Error *err);
+
+// Set chosen and absent (clients, zeroed) to 1 for the clients of --new-clients and of --without, which are given.
 Status options_choose_new(uint8_t *chosen, const Options *options, Error *err);
+Status options_choose_absent(uint8_t *absent, const Options *options, Error *err);
+
+// No client trains: the coalition of no clients, from which a Shapley value begins.
+#define WITHOUT_ALL "all"
+static inline bool options_without_all(const Options *options) {
+    return strcmp(options->without, WITHOUT_ALL) == 0;
+}
 
 // Call it after options_resolve for a run on a GPU. If workers were not given, one keeps the GPU busy, or two to four
 // if they work side by side (MPS). Clients are unchanged, except with hogwild, whose clients are the workers.

@@ -126,11 +126,31 @@ static Status check_attack(const Options *options, Error *err) {
     return check_attackers_train(options, err);
 }
 
-// Adds the clients of --without to those that never arrive.
-static Status add_absent(uint8_t *missing, const Options *options, Error *err) {
-    if (!options->without[0] || client_list(missing, options->without, (uint32_t)options->clients)) return STATUS_OK;
-    return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %d: 3,7 or 3-7", options->without,
-                          options->clients - 1);
+// `all` leaves the new clients in: they never train.
+Status options_choose_absent(uint8_t *absent, const Options *options, Error *err) {
+    const uint32_t clients = (uint32_t)options->clients;
+    if (!options_without_all(options)) {
+        if (client_list(absent, options->without, clients)) return STATUS_OK;
+        return options_refuse(options, "without", err, " %.60s: needs clients from 0 to %u: 3,7 or 3-7; or all",
+                              options->without, clients - 1);
+    }
+    if (options->new_clients[0]) TRY(options_choose_new(absent, options, err));
+    for (uint32_t client = 0; client < clients; client++)
+        absent[client] = !absent[client];
+    return STATUS_OK;
+}
+
+// A run without any client to train is one that its options name, since its model stays as it began.
+static Status check_population(const Options *options, Error *err) {
+    if (options->population == 0)
+        return options_refuse(options, "new-clients", err,
+                              " %.60s: those are all %d clients, and none would train; lower it", options->new_clients,
+                              options->clients);
+    if (options->arriving > 0 || options_without_all(options)) return STATUS_OK;
+    return options_refuse(options, "without", err,
+                          " %.60s: those are all %d clients that could train; leave one in, or give --without all for "
+                          "a model that stays as it begins",
+                          options->without, options->population);
 }
 
 static int count_others(const uint8_t *missing, int clients) {
@@ -143,17 +163,17 @@ static int count_others(const uint8_t *missing, int clients) {
 Status options_count_population(Options *options, Error *err) {
     options->population = options->arriving = options->clients;
     if (!options->new_clients[0] && !options->without[0]) return STATUS_OK;
-    uint8_t *missing = calloc((size_t)options->clients, sizeof *missing);
-    if (!missing) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    const size_t clients = (size_t)options->clients;
+    uint8_t *missing = calloc(2 * clients, sizeof *missing), *absent = missing + clients;
+    if (!missing) return fail(err, STATUS_OS, "no memory for a list of %zu clients", clients);
     Status status = options->new_clients[0] ? options_choose_new(missing, options, err) : STATUS_OK;
     options->population = count_others(missing, options->clients);
-    if (status == STATUS_OK) status = add_absent(missing, options, err);
+    if (status == STATUS_OK && options->without[0]) status = options_choose_absent(absent, options, err);
+    for (size_t client = 0; client < clients; client++)
+        missing[client] |= absent[client];
     options->arriving = count_others(missing, options->clients);
     free(missing);
-    if (status != STATUS_OK || options->population > 0) return status;
-    return options_refuse(options, "new-clients", err,
-                          " %.60s: those are all %d clients, and none would train; lower it", options->new_clients,
-                          options->clients);
+    return status == STATUS_OK ? check_population(options, err) : status;
 }
 
 // The number of clients that a run needs. In rounds it is one: without any the model stays as it began. A buffered run

@@ -23,7 +23,6 @@
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
-#include "fedavg/rules/world/client_list.h"
 #include "fedavg/worker/stepper.h"
 #include "io/checkpoint.h"
 #include "nn/contrast.h"
@@ -303,8 +302,7 @@ static Status choose_absent(RunMemory *memory, const Options *options, Error *er
     if (!options->without[0]) return STATUS_OK;
     memory->absent = own(&memory->owned, (size_t)options->clients, sizeof *memory->absent);
     if (!memory->absent) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
-    client_list(memory->absent, options->without, (uint32_t)options->clients); // options_resolve has checked it
-    return STATUS_OK;
+    return options_choose_absent(memory->absent, options, err);
 }
 
 static Status choose_new_clients(RunMemory *memory, const Options *options, Error *err) {
