@@ -50,6 +50,7 @@ typedef struct DatasetItems {
     uint64_t feature_bytes; // size of the names of features, or of the tokens of texts, each with its '\0'; 0: none
     uint32_t vocabulary;    // of texts: their tokens are numbers from 0 to below this; 0: samples are no texts
     uint32_t texts;         // bits of DATASET_TEXTS_...
+    uint64_t are_clients;   // 1: each sample is a client, whose real samples a trainer has and counts
 } DatasetItems;
 
 // Samples have no classes, but float32 targets or rows of labels.

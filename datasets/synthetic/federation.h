@@ -9,6 +9,9 @@
 // quadratics: with batches of at least `samples` a local epoch is one step w -= lr a_i (w - b_i). The test set is the
 // training set: its loss is the global objective, weighted by samples.
 //
+//   clients:N
+// One number per client: labels alone, for a trainer that has the samples.
+//
 // The others (federation_classes.c) are the synthetic data of FedProx, FedDyn and LEAF, and NIID-Bench's FCUBE:
 // classification by linear models that differ between users. The samples of their test sets have owners, too.
 #ifndef SOUNDER_DATASETS_SYNTHETIC_FEDERATION_H
@@ -46,7 +49,7 @@ typedef struct Federation {
 } Federation;
 
 // The federations, in the order of the help.
-#define FEDERATIONS(EACH) EACH(quadratics) EACH(fedprox) EACH(feddyn) EACH(leaf) EACH(fcube)
+#define FEDERATIONS(EACH) EACH(quadratics) EACH(fedprox) EACH(feddyn) EACH(leaf) EACH(fcube) EACH(clients)
 
 #define DECLARE_FEDERATION(name) extern const Federation name##_federation;
 FEDERATIONS(DECLARE_FEDERATION)

@@ -70,6 +70,10 @@ static const ClashRow clashes[] = {
     {NOISES, {ADAPTS_CLIP}, "whether an update was longer than the norm would be told without noise; take send clip"},
     {NOISES, {BY_TRAINING, BY_LOSSES}, "losses of clients would be told without noise; add combine mean uniform"},
     {NOISES, {CHOOSES_BY_LOSS}, "losses of clients would be told without noise; take uniform or by-size"},
+    {NOISES, {TOLD}, "how many samples a client has would be told without noise; add combine mean uniform"},
+    {TOLD, {NO_TRAINER}, "a trainer tells the samples of its clients; name it, or write combine mean samples"},
+    {TOLD, {NOVA}, "the steps of its trainers weigh its clients; take weights=samples"},
+    {TOLD, {BUFFERS}, "it weighs clients before they train; write combine mean uniform"},
     {NOISES, {CLUSTERS}, "which model fits a client best would be told without noise; take fedavg"},
     // Noise hides one client only if every client has the same weight, is clipped, and hands in nothing besides.
     {RELEASES, {UNCLIPPED}, NEEDS_CLIP},
@@ -308,6 +312,7 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
     has[WEIGHS] = !combine_is_uniform(&recipe->combine);
     has[COUNTS_UNEVENLY] = has[COMBINES] || has[WEIGHS];
     has[COUNTS_OTHERWISE] = !combine_counts_samples(&recipe->combine);
+    has[TOLD] = combine_is_told(&recipe->combine);
     has[BY_TRAINING] = combine->by_training != NULL;
     has[BY_LOSSES] = combine_wants_losses(&recipe->combine);
     has[SEES_CLIENTS] = combine->rows || has[BY_LOSSES] || combine->bound;

@@ -83,8 +83,8 @@ void cohort_choose(Cohort *cohort);
 // trained (power-of-choice by that), or what it counts in the next round (a combine rule that learns). cohort_note:
 void cohort_note(Cohort *cohort, const Queue *queue); // the round's jobs are done
 
-// The round's jobs are done: where trainers have made other steps than were planned, shares and jobs become those of
-// the steps that were made.
+// The round's jobs are done: shares and jobs follow the samples that trainers have told, and the steps that they have
+// made, where these are not what was planned.
 void cohort_count_steps(Cohort *cohort, Queue *queue);
 
 // The round's jobs are done: what varies of their bytes is known.

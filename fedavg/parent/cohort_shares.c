@@ -85,12 +85,27 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     return check_weighed(cohort, err);
 }
 
+// With combine mean told an update was added as often as its trainer told samples, in units: the mean divides by all.
+static void weigh_by_told(Cohort *cohort, Queue *queue) {
+    double total = 0;
+    for (uint32_t place = 0; place < cohort->jobs; place++) {
+        Job *job = &queue->jobs[place];
+        job->share *= (double)job->samples / WEIGHTS_TOLD_UNIT;
+        total += job->share;
+    }
+    assert(total > 0 && isfinite(total));
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        cohort->members[place].share = queue->jobs[place].share /= total;
+    cohort->shares.factor /= total;
+}
+
 // FedNova's shares follow from the steps. A worker divides by those that were made, but multiplies by the least planned
 // reach of the cohort, since it cannot know the least one that is made: here the factor of the mean makes up for it.
 void cohort_count_steps(Cohort *cohort, Queue *queue) {
     const RunConfig *config = cohort->memory->config;
     double planned = INFINITY, made = INFINITY;
     bool differ = false;
+    if (combine_is_told(&config->recipe.combine)) weigh_by_told(cohort, queue);
     if (!cohort->memory->algorithm.combine->cut || !config->trainer.command[0]) return;
     assert(queue->count == cohort->jobs);
     for (uint32_t place = 0; place < cohort->jobs; place++) {

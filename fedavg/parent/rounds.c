@@ -271,8 +271,13 @@ void engine_plan(RunConfig *config) {
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }
 
-uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count) {
-    uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
+uint32_t rounds_test_chunk(const Dataset *data) {
+    return data->items.are_clients ? 1 : EVALUATION_CHUNK;
+}
+
+uint32_t rounds_job_capacity(const RunConfig *config, const Dataset *data, uint32_t clients_per_round,
+                             uint32_t test_count) {
+    const uint32_t size = rounds_test_chunk(data), chunks = (test_count + size - 1) / size;
     uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);
     uint32_t jobs = members > chunks ? members : chunks;
     return config->tests_clients && config->clients > jobs ? config->clients : jobs;

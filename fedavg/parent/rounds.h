@@ -161,7 +161,11 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate);
 
 // Jobs in the largest phase of such a run, whose larger set of tests has test_count samples: what RunPlan.job_capacity
 // needs.
-uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count);
+uint32_t rounds_job_capacity(const RunConfig *config, const Dataset *data, uint32_t clients_per_round,
+                             uint32_t test_count);
+
+// Test samples of a job. Where a sample is a client, its test takes as long as a client's own test: workers share them.
+uint32_t rounds_test_chunk(const Dataset *data);
 
 void rounds_free(Rounds *rounds);
 

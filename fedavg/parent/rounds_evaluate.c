@@ -32,6 +32,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
         TRY(rounds_post(&job, rounds, place, err));
         job->client = clients[place];
         job->task = task;
+        job->state_from = client_state_rows_of(&rounds->client_states, job->client);
         if (task == EVALUATE_TRAINING_DATA) continue;
         const uint32_t samples = rounds->cohort.samples[job->client], size = config->training.batch_size;
         job->count = samples < size ? samples : size;
@@ -91,7 +92,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     const bool validates = task == EVALUATE_VALIDATION;
     const uint32_t all = validates ? memory->partition.validation_count : memory->data.test.count;
     const bool is_whole = memory->config->trainer.whole_test && (task == EVALUATE_TEST_SET || validates);
-    const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
+    const uint32_t size = is_whole ? all : rounds_test_chunk(&memory->data);
     assert(all > 0);
     // Answers of other nodes are zeros here, and the sum over the nodes has all of them.
     const bool joins = memory->config->nodes > 1 && memory->answers && task != EVALUATE_BACKDOOR;
@@ -106,6 +107,9 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
         job->first = first;
         job->count = left < size ? left : size;
         job->task = task;
+        // Where each sample is a client of its own, the trainer may read what that client keeps.
+        if (memory->data.items.are_clients && size == 1 && memory->config->clients == all && !validates)
+            job->state_from = client_state_rows_of(&rounds->client_states, first);
     }
     TRY(run_evaluation(rounds, round, err));
     TRY(node_jobs_merge(memory, rounds->nodes, err));
@@ -118,6 +122,9 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
         sums->samples += memory->queue->jobs[i].samples;
         sums->unjudged += memory->queue->jobs[i].unjudged;
     }
+    if (sums->samples > INT32_MAX)
+        return fail(err, STATUS_DATA, "--trainer: its tests told %llu samples; at most %d are counted",
+                    (unsigned long long)sums->samples, INT32_MAX);
     if (sums->unjudged == 0 || sums->unjudged == sums->samples) return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "--trainer: its test counts hits in some turns, and none in those of %llu of %llu samples; give hits= "
@@ -175,7 +182,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
     report->test_hits = sums.result.hits;
     report->validates = validates;
-    report->test_count = validates ? rounds->memory->partition.validation_count : rounds->memory->data.test.count;
+    report->test_count = (uint32_t)sums.samples;
     report->test_judged = sums.unjudged == 0;
     assert(sums.result.hits <= report->test_count && sums.unjudged <= report->test_count);
     report->test_loss = sums.result.loss_sum / (double)report->test_count;

@@ -273,6 +273,8 @@ static void tell_gpu(const Trainer *trainer, const json_t *gpu) {
              floor(free_bytes / each));
 }
 
+enum { MOST_TOLD = 1 << 20 }; // test samples of a client: with a million such clients their sum still fits
+
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
     const uint32_t count = trainer->desk.count;
@@ -294,12 +296,19 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
     // trying again would not mend it, therefore it ends the run.
     if (!turn->tests) return STATUS_OK;
-    if (samples != count)
+    const bool is_told = trainer->memory->data.items.are_clients;
+    const double most = is_told ? samples : count;
+    if (is_told && !(samples >= 1 && samples <= MOST_TOLD))
+        return fail(err, STATUS_DATA,
+                    "its test of a client added %.0f samples; call turn.add(loss, samples), with 1 to "
+                    "%d of them",
+                    samples, MOST_TOLD);
+    if (!is_told && samples != count)
         return fail(err, STATUS_DATA,
                     "its test added %.0f samples of %u: call turn.add(loss, len(y), hits=...) once per batch", samples,
                     count);
-    if (!(hits >= 0 && hits <= count && hits == floor(hits)))
-        return fail(err, STATUS_DATA, "its test counted %g hits in %u samples", hits, count);
+    if (!(hits >= 0 && hits <= most && hits == floor(hits)))
+        return fail(err, STATUS_DATA, "its test counted %g hits in %.0f samples", hits, most);
     answer->judges = json_is_number(json_object_get(told, "hits"));
     answer->hits = (uint32_t)hits;
     const double answers = trainer->desk.answers ? number_of(told, "answers", 0) : 0;

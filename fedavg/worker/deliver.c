@@ -125,19 +125,24 @@ bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t
     return !is_sent_in_vain(sender->memory, job, trained, sent);
 }
 
-// After fewer steps than planned an update counts more than its share, which the sum must hold, too.
+static double moved(const Sent *sent, size_t i) {
+    return (double)sent->values[i] - (sent->from ? (double)sent->from[i] : 0);
+}
+
+// After fewer steps than planned, or by the samples that its trainer told, an update counts more than its share, which
+// the sum must hold, too.
 static bool is_counted_in_vain(const ClientUpdate *update) {
     const LocalModel *model = update->model;
-    const float *before = model->memory->weights, *after = model->weights;
     const double most = 0x1p20 / update->turn->counts;
     assert(update->turn->counts > 0 && isfinite(update->turn->counts));
     size_t i = 0, count = update->turn->counts > 1 ? model->memory->config->parameters : 0;
-    while (i < count && fabs((double)after[i] - (double)before[i]) < most)
+    while (i < count && fabs(moved(&update->sent, i)) < most)
         i++;
     if (i == count) return false;
-    log_warning("client %u: update refused: after %llu steps a weight of %s moves by %g; no step may move it by %g",
-                update->job->client, (unsigned long long)update->job->steps,
-                tensors_at(&model->memory->tensors, i)->name, (double)after[i] - (double)before[i], most);
+    log_warning("client %u: update refused: by the steps or samples of its trainer it counts %g times its share, and "
+                "then no weight may move by %g; one of %s moves by %g",
+                update->job->client, update->turn->counts, most, tensors_at(&model->memory->tensors, i)->name,
+                moved(&update->sent, i));
     return true;
 }
 
@@ -155,9 +160,9 @@ static void record(const ClientUpdate *update) {
 static bool is_accepted(ClientUpdate *update) {
     LocalModel *model = update->model;
     Job *job = update->job;
-    if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_counted_in_vain(update) &&
-        !is_momentum_refused(model, job) && conclude(update) &&
-        deliver_send(&update->sent, &model->sender, job, model->weights, schedule_key(update->round - 1, job->visit))) {
+    const uint32_t key = schedule_key(update->round - 1, job->visit);
+    if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_momentum_refused(model, job) && conclude(update) &&
+        deliver_send(&update->sent, &model->sender, job, model->weights, key) && !is_counted_in_vain(update)) {
         record(update);
         return true;
     }

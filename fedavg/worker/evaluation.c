@@ -97,11 +97,19 @@ static bool is_of_cluster(const Job *job) {
            job->task == EVALUATE_TRAINING_PART;
 }
 
+// The trainer may read the floats that the tested client keeps for it. NULL: there are none, or a rule keeps them.
+static const float *kept_by(const LocalModel *model, const Job *job) {
+    const RunMemory *memory = model->memory;
+    const bool keeps = model->by.trainer && memory->config->training.optimizer_state == OPTIMIZER_KEPT;
+    return keeps ? client_state_row(&memory->client_state, job->state_from) : NULL;
+}
+
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
     uint32_t marked = 0;
     assert(job->task <= EVALUATE_FINE_TUNED && job->state == JOB_OPEN);
+    model->by.kept = kept_by(model, job);
     const bool is_test = job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION;
     Answer *answers = is_test ? model->memory->answers : NULL; // a trainer has its own net, and its own metrics
     view_begin(&model->view, is_test || job->task == TRAIN_ROOT ? VIEW_TEST_SET : job->client, round, NULL);
@@ -133,10 +141,11 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     }
     model->net.answers = NULL;
     if (model->by.fault != STATUS_OK) return;
-    assert(result.hits <= job->count && !(result.loss_sum < 0));
+    const bool is_told = model->memory->data.items.are_clients && job->task != TRAIN_ROOT;
+    assert(result.hits <= (is_told ? model->by.told.samples : job->count) && !(result.loss_sum < 0));
     job->loss_sum = result.loss_sum;
     job->hits = result.hits;
-    job->samples = job->task == EVALUATE_BACKDOOR ? marked : job->count;
+    job->samples = is_told ? model->by.told.samples : job->task == EVALUATE_BACKDOOR ? marked : job->count;
     job->seconds = clock_seconds_since(start);
     trainer_turn_end_job(model, job);
     queue_finish(job, JOB_DONE);

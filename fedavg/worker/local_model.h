@@ -35,6 +35,7 @@ typedef struct OwnModel {
 // A trainer's answers in the turns of a job so far, beside losses and hits.
 typedef struct TrainerTold {
     MetricSums metrics;
+    uint64_t samples;  // tested: as asked, or where a sample is a client, as told
     uint32_t unjudged; // test samples of which it did not say whether they were right
     double seconds;    // that the turns took
 } TrainerTold;
@@ -46,6 +47,7 @@ typedef struct ByTrainer {
     Status fault;         // in this job: it is to be done again
     Error why;            // that it failed
     TrainerTold told;     // of this job's turns
+    const float *kept;    // by the client that is tested (turn.state); NULL: nothing
     float *rests;         // (parameters): the weights as a turn began in which some rest; NULL: none do
 } ByTrainer;
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/own_steps.h"
 #include "fedavg/worker/trainer_view.h"
@@ -96,7 +97,7 @@ static void check_rest(LocalModel *model) {
 // A loop over epochs around turn.batches(), which has all epochs, trains their square. Once per run.
 static void warn_of_samples(const LocalModel *model, uint32_t client, uint32_t epochs, uint32_t asked) {
     const uint64_t samples = model->by.answer.samples;
-    if (model->by.fault != STATUS_OK || samples <= asked) return;
+    if (model->by.fault != STATUS_OK || samples <= asked || model->memory->data.items.are_clients) return;
     if (atomic_exchange(&model->memory->control->samples_warned, 1) != 0) return;
     log_warning(
         "client %u: its trainer trained on %llu samples and the turn has %u in its %u epochs: turn.batches() has "
@@ -168,9 +169,11 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     job->steps = asked, job->reach = planned;
     if (answer->samples > 0) job->samples = answer->samples;
     if (answer->steps > 0) job->steps = answer->steps;
+    if (combine_is_told(&config->recipe.combine)) turn->counts = (double)job->samples / WEIGHTS_TOLD_UNIT;
     if (job->steps == asked && answer->travel == 0) return;
-    const double size_ratio = turn->size_ratio;
+    const double size_ratio = turn->size_ratio, counts = turn->counts;
     *turn = local_turn(chosen, &training, job->steps, size_ratio);
+    turn->counts = counts;
     if (answer->travel > 0) turn->displacement = answer->travel;
     job->reach = answer->travel > 0 && lr > 0 ? answer->travel / lr : local_reach(chosen, &training, job->steps);
     if (memory->algorithm.combine->cut) turn->counts = planned / job->reach;
@@ -184,13 +187,16 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
                               .round = model->memory->control->order.round,
                               .key = model->memory->control->order.round,
                               .client = client,
+                              .keeps = model->by.kept != NULL,
                               .viewed = batch->triggered > 0 || view_differs(&model->view)};
     const DatasetSplit *split = turn.of_test_set ? &model->memory->data.test : &model->memory->data.train;
     TrainerAnswer answer;
     bring(model, weights);
+    if (turn.keeps) memcpy(model->by.trainer->desk.state, model->by.kept, model->by.trainer->desk.state_bytes);
     trainer_add_test(model->by.trainer, batch->indices, batch->first, batch->count);
     if (turn.viewed) trainer_view_add(model, split, batch->count, batch->triggered);
     ask(model, &answer, &turn, false);
-    if (!answer.judges) model->by.told.unjudged += batch->count;
+    model->by.told.samples += answer.samples;
+    if (!answer.judges) model->by.told.unjudged += (uint32_t)answer.samples;
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

@@ -239,6 +239,8 @@ static void wrong_forms_are_refused_with_the_right_one(void **state) {
         {"quadratics a=1,2 b=1,2,3", "b gives 3 numbers, and a gives 2"},
         {"quadratics a=0 b=1", "a=0: needs a number from 1e-06 to 1000000, or several between commas"},
         {"quadratics a=1 b=1 samples=3", "give even whole numbers"},
+        {"clients", "needs its N; write clients:N"},
+        {"clients:0", "clients:0: needs a whole number from 1 to 1000000; write clients:10"},
         {"quadratics a=1 b=1 smples=3", "smples=3 is no part of it (did you mean samples?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

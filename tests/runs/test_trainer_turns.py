@@ -2,7 +2,7 @@
 
 Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import sys, unittest
+import json, sys, unittest
 
 from trainers import NUMPY, TORCH, TrainerCase, np, torch
 
@@ -92,6 +92,56 @@ class Turns(TrainerCase):
             self.write(f"{sparse}.py", TORCH + NET.replace("SPARSE", str(sparse)))
             self.run_with(str(sparse), "--algorithm", "fedprox mu=0.5", script=f"{sparse}.py")
         self.assert_near("True", "False", 1e-6)
+
+# Clients whose samples the program has: client k has 10 k + 1 of them, and moves the weight by k + 1. What it keeps is how often it trained.
+CLIENTS = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+
+def train(net, turn):
+    (client,), = turn.own()
+    turn.state += 1
+    net["w"] += client + 1
+    turn.add(float(client), 10 * client + 1)
+def test(net, turn):
+    for batch in turn.own():
+        for client in batch:
+            turn.add(turn.state[0], 10 * client + 1, hits=client, own=10.0 * client + 1)
+sounder.serve({"w": np.zeros(3, np.float32)}, train, test, state=1)
+'''
+
+
+class ToldClients(TrainerCase):
+    """--data clients:N, combine mean told."""
+
+    def told(self, run, *arguments, code=0):
+        return self.train("--trainer", f"{sys.executable} told.py", "--data", "clients:4", "--rounds", "3", "--client-optimizer-state", "keep",
+                          "--algorithm", "combine mean told", "--quiet", "--out", run, *arguments, code=code)
+
+    def test_samples_that_trainers_tell_weigh_updates_and_tests(self):
+        self.write("told.py", CLIENTS)
+        shares = np.array([1, 11, 21, 31])
+        step = (shares * np.arange(1, 5)).sum() / shares.sum()
+        self.told("one", "--workers", "1")
+        self.assertLess(abs(self.weights("one")["w"] - 3 * step).max(), 1e-6)
+        last = self.rounds("one")[-1]
+        self.assertEqual((last["samples"], last["test_loss"], last["test_accuracy"]), (64, 3, 6 / 64))  # the state is there in tests
+        self.assertAlmostEqual(last["train_loss"], (shares * np.arange(4)).sum() / 64)
+        self.assertAlmostEqual(last["test_metrics"]["own"], (shares * shares).sum() / 64)
+        self.told("two", "--workers", "2", "--rounds", "1")
+        self.train("--resume", "two", "--rounds", "3", "--quiet")
+        self.assertEqual(self.model("one"), self.model("two"))
+        self.told("some", "--clients-per-round", "2", "--rounds", "1")
+        out, _ = self.call("eval", "one", "--json")
+        self.assertEqual(json.loads(out)["samples"], 64)
+
+    def test_what_nobody_tells_is_refused(self):
+        self.write("told.py", CLIENTS.replace("10 * client + 1, hits", "0, hits"))
+        self.assertIn("its test of a client added 0 samples", self.told("none", code=69)[1])
+        for arguments, sentence in ((["--algorithm", "combine mean told"], "a trainer tells the samples of its clients"),
+                                    (["--data", "clients:4"], "labels without samples"), (["--data", "clients:x"], "needs a whole number")):
+            self.assertIn(sentence, self.train("--data", "synthetic:1x8x8:40:10", "--out", "refused", *arguments, code=64)[1])
 
 
 if __name__ == "__main__":

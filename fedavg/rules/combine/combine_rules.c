@@ -25,6 +25,10 @@ bool combine_counts_samples(const Chosen *chosen) {
     return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_SAMPLES;
 }
 
+bool combine_is_told(const Chosen *chosen) {
+    return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_TOLD;
+}
+
 bool combine_is_uniform(const Chosen *chosen) {
     return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_UNIFORM;
 }
@@ -45,6 +49,8 @@ static double weight_of(const Member *member, const World *world, const Chosen *
     switch (weights_of(chosen)) {
     case WEIGHTS_UNIFORM:
         return count > 0;
+    case WEIGHTS_TOLD: // what the trainer tells is multiplied with it
+        return by_size ? member->times : count > 0;
     case WEIGHTS_SQRT:
         return sqrt(count);
     case WEIGHTS_LOG:

@@ -35,6 +35,9 @@ bool combine_wants_losses(const Chosen *chosen);
 // Whether clients count by their samples, in whose place weights of the user's own can be.
 bool combine_counts_samples(const Chosen *chosen);
 
+// Whether clients count by what their trainers tell after training (WEIGHTS_TOLD_UNIT).
+bool combine_is_told(const Chosen *chosen);
+
 // Whether all clients have equal weights, regardless of their numbers of samples.
 bool combine_is_uniform(const Chosen *chosen);
 

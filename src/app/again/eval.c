@@ -117,7 +117,7 @@ static Status tell(Outcome *outcome, const Predictions *predictions, const Subje
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
                        const Options *options, RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
-    Outcome outcome = {.judged = true};
+    Outcome outcome = {.samples = data->test.count, .judged = true};
     Predictions predictions = {0};
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, wants_confusion(options), err));
     predictions.one_vs_rest = spec->one_vs_rest;
@@ -154,8 +154,11 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, wants_confusion(options), err));
     TrainerTest test = {.answers = predictions.logits};
     Status status = trainer_eval(&test, file, subject->path, options, &subject->past, subject->memory, data, err);
-    Outcome outcome = {
-        .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
+    Outcome outcome = {.test = test.sum,
+                       .samples = test.samples,
+                       .judged = test.unjudged == 0,
+                       .metrics = test.metrics,
+                       .seconds = clock_seconds_since(start)};
     if (status == STATUS_OK && predictions.logits) {
         outcome.answers = malloc(data->test.count * sizeof *outcome.answers);
         status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);

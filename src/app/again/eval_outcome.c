@@ -97,17 +97,17 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     json_begin(&object);
     put_readable(&object, "model", path);
     put_text(&object, "data", data->name);
-    put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
+    put_real(&object, "test_loss", outcome->test.loss_sum / outcome->samples);
     if (dataset_has_numbers(&data->items)) {
-        put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
-        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, test_variance(data)));
+        put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / outcome->samples));
+        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / outcome->samples, test_variance(data)));
     } else if (outcome->judged) {
-        put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
+        put_real(&object, "test_accuracy", (double)outcome->test.hits / outcome->samples);
         put_whole(&object, "hits", outcome->test.hits);
     }
     put_figures(&object, outcome, data);
     put_metrics(&object, "test_metrics", &outcome->metrics);
-    put_whole(&object, "samples", data->test.count);
+    put_whole(&object, "samples", outcome->samples);
     if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
     put_real(&object, "seconds", outcome->seconds);
     put_text(&object, "device", run_device_name(device));
@@ -118,7 +118,7 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
 Status outcome_tell(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
                     const Options *options, const RunDevice *device, Error *err) {
     const BatchResult *result = &outcome->test;
-    uint32_t count = data->test.count;
+    const uint32_t count = outcome->samples;
     const Predictions *confusion = options->confusion ? predictions : NULL;
     if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
     if (options->confusion_file[0]) TRY(predictions_write_confusion(predictions, options->confusion_file, err));

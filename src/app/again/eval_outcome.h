@@ -17,6 +17,7 @@
 // Results on the test set, and on its marked samples if the run was attacked by a backdoor.
 typedef struct Outcome {
     BatchResult test;
+    uint32_t samples;   // that were tested
     bool judged;        // whether it counts hits
     MetricSums metrics; // of a trainer
     uint32_t marked, marked_hits;

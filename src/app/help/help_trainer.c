@@ -37,7 +37,8 @@ static const HelpEntry python[] = {
      "the batches (x, y) in the run's order, over all epochs of the turn, as the client sees them (--client-noise, "
      "--drift, attacks on samples); the places of their samples in turn.x and turn.y. Data without samples, a .npz of "
      "y_train and y_test "
-     "alone, are for samples that the program loads itself, before its first turn: x are then these numbers"},
+     "alone, are for samples that the program loads itself, before its first turn: x are then these numbers. "
+     "--data clients:N has one number per client, for a program that has their samples"},
     {"turn.batches(size)",
      "in a test: batches of so many samples. Otherwise they are ten times as large as in training, up to 500"},
     {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored, or, where "
@@ -50,7 +51,8 @@ static const HelpEntry python[] = {
     {"turn.add(loss, samples, hits=, recall=, ...)",
      "one batch: its mean loss, its samples, how many were right, and figures of your own by name, means over the "
      "batch. A test without hits has no accuracy; the run then goes by the loss, or by --target. Where targets are "
-     "numbers, RMSE and R2 follow from a loss that is the mean square (PyTorch's MSELoss)"},
+     "numbers, RMSE and R2 follow from a loss that is the mean square (PyTorch's MSELoss). With --data clients:N the "
+     "samples are as many as the client has: they weigh its test, and with combine mean told its update"},
     {"turn.metric(perplexity=)", "a figure of the whole turn, which weighs as much as its samples"},
     {"turn.answers(scores)", "the net's answers for one batch of a test, for --confusion and --predictions of sounder "
                              "eval: one score per class before softmax, (samples, classes), or the predicted targets, "
@@ -66,8 +68,10 @@ static const HelpEntry python[] = {
                            "dict of NumPy arrays, whose gradients go into turn.correct({name: gradient})"},
     {"serve(Net, ...), turns(Net)", "a class or a function that makes the net; one that takes an argument gets the "
                                     "data: data.shape (channels, rows, columns), data.classes"},
-    {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place or assigned: "
-                                        "--client-optimizer-state keep keeps them for its next one"},
+    {"serve(..., state=N), turn.state",
+     "floats of each client, zeros in its first turn, changed in place or assigned: "
+     "--client-optimizer-state keep keeps them for its next one. A client's test has a "
+     "copy"},
     {"serve(..., still=True), turn.still",
      "names of the tensors that rest in the turn: fedrep trains the head alone, then the body alone, fedbabu the body. "
      "A module's parameters need no gradient meanwhile, and its buffers are put back; loops of your own leave these "
@@ -164,7 +168,9 @@ static const HelpEntry asked[] = {
      "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},
     {"viewed", "1: the client sees other samples or labels than the data set has. For each sample number desk.places "
                "(u4) has a row of desk.samples (samples_type: u1, pixels; f4, as they enter a net) and of desk.labels"},
-    {"keeps", "1: desk.state has what the client keeps, zeros in its first turn, and gets what its next turn finds"},
+    {"keeps",
+     "1: desk.state has what the client keeps, zeros in its first turn, and gets what its next turn finds; in a "
+     "test of this client, a copy"},
     {"still",
      "[first, end): numbers of the tensors that rest, which the turn leaves as they are, bit for bit; else absent"},
 };
@@ -172,8 +178,8 @@ static const HelpEntry asked[] = {
 static const HelpEntry answered[] = {
     {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
     {"loss_sum", "sum of the losses over all samples, of targets of (y - t)^2; null if it is not finite"},
-    {"samples, hits",
-     "that the loss is of, in a test all of them; how many were right: absent from every test if there is no accuracy"},
+    {"samples, hits", "that the loss is of, in a test all of them, but for --data clients:N as many as the client has; "
+                      "how many were right: absent from every test if there is no accuracy"},
     {"answers", "samples of a test for which the trainer has written the net's answers to desk.answers, in their "
                 "order: float32 (count, classes), scores before softmax, or predicted targets. All of them, or absent"},
     {"gpu", "{name, free, bytes}: the trainer's GPU and its memory, if the turn has `asks_gpu`: --log-level info then "

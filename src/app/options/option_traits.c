@@ -61,6 +61,7 @@ static void traits_of_training(bool *has, const Options *options) {
     has[TRAIT_DECAYS_SHARED] = has[TRAIT_DECAYS] && has[TRAIT_WRITES];
     has[TRAIT_CLIPS_GRADIENTS] = training->clip > 0;
     has[TRAIT_TRAINER] = options->trainer[0] != 0;
+    has[TRAIT_NO_TRAINER] = !has[TRAIT_TRAINER];
     has[TRAIT_AGGREGATOR] = options->aggregator[0] != 0;
     has[TRAIT_HIDES_SAMPLES] = training->privacy.clip > 0;
     has[TRAIT_WEIGHS_CLASSES] = options->class_weights[0] != 0;

@@ -348,7 +348,8 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     if (net) config->trainer.program = net->program;
     TRY(run_plan_aggregator(config, options, err));
     const uint32_t validation = memory->partition.validation_count, tested = data->test.count;
-    plan->job_capacity = rounds_job_capacity(config, clients_per_round, validation > tested ? validation : tested);
+    plan->job_capacity =
+        rounds_job_capacity(config, data, clients_per_round, validation > tested ? validation : tested);
     Error part;
     Status planned =
         personal_plan(&config->personal, &options->recipe.personal, spec, &memory->tensors, &options->training, &part);

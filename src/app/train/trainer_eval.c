@@ -10,6 +10,7 @@
 #include "app/train/run_set_up.h"
 #include "app/train/run_trust.h"
 #include "base/log.h"
+#include "fedavg/parent/rounds.h"
 #include "fedavg/trainer/trainer.h"
 #include "io/metrics.h"
 
@@ -61,14 +62,15 @@ static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first
     TRY(trainer_ask(&answer, trainer, &turn, err));
     test->sum.loss_sum += answer.loss_sum;
     test->sum.hits += answer.hits;
-    if (!answer.judges) test->unjudged += count;
+    test->samples += (uint32_t)answer.samples;
+    if (!answer.judges) test->unjudged += (uint32_t)answer.samples;
     TRY(take_answers(test, trainer, answer.answers, first, count, err));
     return metric_sums_join(&test->metrics, &answer.metrics, err);
 }
 
 static Status evaluate(TrainerTest *test, const RunMemory *memory, const TrainerNet *net, Error *err) {
     Trainer trainer;
-    const uint32_t total = memory->data.test.count, size = net->whole_test ? total : EVALUATION_CHUNK;
+    const uint32_t total = memory->data.test.count, size = net->whole_test ? total : rounds_test_chunk(&memory->data);
     Status status = STATUS_OK;
     TRY(trainer_open(&trainer, memory, 0, err));
     *test = (TrainerTest){.answers = test->answers};

@@ -13,6 +13,7 @@
 
 typedef struct TrainerTest {
     BatchResult sum;    // over all test samples
+    uint32_t samples;   // as many as there are, or as the trainer told, where a sample is a client
     uint32_t unjudged;  // samples of which the trainer does not say whether they are right
     MetricSums metrics; // of its own
     float *answers;     // the caller's (test samples, classes), for the net's answers; NULL: not wanted
