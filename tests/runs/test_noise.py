@@ -109,7 +109,7 @@ class Noise(RunCase):
             self.assertEqual(self.told("run", "round", key), [None, None], key)
             self.assertIsNotNone(self.told("open", "round", key)[0], key)
         _, err = self.call("replay", "run", "--round", "1", "--client", "1", code=64)
-        self.assertIn("with --noise-key system the record does not say what was drawn", err)
+        self.assertIn("with --noise-key system the noise and the private draws of a round are secret", err)
         for file in os.listdir(self.path("copy1", "checkpoints")):
             os.remove(self.path("copy1", "checkpoints", file))
         _, err = self.train("--resume", "copy1", "--rounds", "5", code=66)
@@ -154,6 +154,11 @@ class Noise(RunCase):
             out, _ = self.train(*spoken, "--algorithm", "dp-fedavg", *option, "--out", str(len(sentence)))
             self.assertEqual((out.count("the noise "), out.count(sentence)), (1, 1))
             self.assertLess(out.index(sentence), out.index("epsilon ", out.index("round 1/1")))
+        drawn = ["--algorithm", "dp-fedavg", "--sampling", "poisson", "--clients-per-round", "4"]
+        for name, private in (("cohort", drawn), ("batch", ["--dp-sgd", "clip=1 noise=1"])):
+            for key, said in (([], 1), (["--noise-key", "system"], 0)):  # what the record hides, the screen hides
+                line = next(line for line in self.train(*spoken, *private, *key, "--out", f"{name}{said}")[0].splitlines() if line.startswith("round 1/1"))
+                self.assertEqual((line.count("  loss "), line.count("/s  "), line.count("  test "), line.count("  epsilon ")), (said, said, 1, 1), line)
         out, _ = self.train(*spoken, "--algorithm", "local-dp", "--without", "2", "--out", "part")
         self.assertIn("epsilons add up: this model and one of a run with the clients --without 2 spend both\n", out)
         out, _ = self.train(*spoken, "--out", "open")

@@ -296,11 +296,10 @@ static Status refuse_secret(const Replay *self, Error *err) {
     const bool is_secret = read == STATUS_OK && strcmp(options->noise_key, "system") == 0;
     free(options);
     if (!is_secret) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%.200s: with --noise-key system the record does not say what was drawn, so there is nothing to compare "
-        "with; replay a run without that option",
-        self->options.run);
+    return fail(err, STATUS_USAGE,
+                "%.200s: with --noise-key system the noise and the private draws of a round are secret: --resume "
+                "alone repeats them, from its checkpoints; replay a run without that option",
+                self->options.run);
 }
 
 static Status replay(Replay *self, int *exit_code, Error *err) {

@@ -164,8 +164,9 @@ Status options_count_population(Options *options, Error *err) {
     options->population = options->arriving = options->clients;
     if (!options->new_clients[0] && !options->without[0]) return STATUS_OK;
     const size_t clients = (size_t)options->clients;
-    uint8_t *missing = calloc(2 * clients, sizeof *missing), *absent = missing + clients;
+    uint8_t *missing = calloc(2 * clients, sizeof *missing);
     if (!missing) return fail(err, STATUS_OS, "no memory for a list of %zu clients", clients);
+    uint8_t *absent = missing + clients;
     Status status = options->new_clients[0] ? options_choose_new(missing, options, err) : STATUS_OK;
     options->population = count_others(missing, options->clients);
     if (status == STATUS_OK && options->without[0]) status = options_choose_absent(absent, options, err);

@@ -72,6 +72,8 @@ void progress_init(Progress *progress, const Options *options, const Nodes *node
     bool moving = !silent && nodes->size == 1 && log_on_terminal();
     *progress = (Progress){
         .round_count = (uint32_t)options->rounds, .quiet = silent, .silent = silent, .first = first, .moving = moving};
+    progress->hides_cohorts = options_hide_cohorts(options);
+    progress->hides_batches = options_hide_batches(options);
 }
 
 // A partition may give out fewer samples than there are.

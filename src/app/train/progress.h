@@ -27,11 +27,13 @@
 typedef struct Progress {
     const Rounds *rounds; // borrowed; NULL until progress_watch
     uint32_t round_count;
-    bool quiet;                  // nothing is written to stdout, or not any more
-    bool silent;                 // --quiet, or not the first node: no progress either
-    bool first;                  // the first node, which answers signals
-    bool moving;                 // stderr is a terminal
-    bool answered;               // the first signal was answered
+    bool quiet;         // nothing is written to stdout, or not any more
+    bool silent;        // --quiet, or not the first node: no progress either
+    bool first;         // the first node, which answers signals
+    bool moving;        // stderr is a terminal
+    bool answered;      // the first signal was answered
+    bool hides_cohorts; // lines of rounds leave out what the record hides (hidden_figures.h)
+    bool hides_batches;
     uint32_t round;              // running round; 0: none
     uint64_t round_samples;      // samples that it will train and test
     uint64_t start_progress;     // rounds_progress when it began

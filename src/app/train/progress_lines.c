@@ -65,7 +65,7 @@ static void describe_clusters(char *text, size_t bytes, const ClientTests *tests
 }
 
 // Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
-static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of) {
+static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of, bool shows_cohorts) {
     char notes[128] = "", clients[TEST_BYTES], fresh[NEW_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
@@ -82,7 +82,7 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     if (!isnan(test->rmse)) text_add(text, TEST_BYTES, "  RMSE %.4f", test->rmse);
     if (!isnan(test->attack_success)) text_add(text, TEST_BYTES, "  attack %6.2f%%", 100 * test->attack_success);
     describe_clients(clients, test);
-    if (personal->never_trained > 0)
+    if (personal->never_trained > 0 && shows_cohorts)
         snprintf(notes, sizeof notes, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
     describe_clusters(notes, sizeof notes, personal);
     if (personal->clients > 0)
@@ -109,12 +109,23 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
                  on_test ? " on the test set" : "", rounds, plural(rounds), last, seconds, describe_new(fresh, test));
 }
 
+// Writes "  loss 1.9438" and "  91,726/s", texts of this size.
+static void describe_training(char *trained, char *rate, size_t bytes, const RoundReport *report) {
+    char number[PROGRESS_NUMBER_BYTES];
+    snprintf(rate, bytes, "  %s/s", with_commas(number, (uint64_t)((double)report->samples / report->seconds)));
+    if (report->samples > 0)
+        snprintf(trained, bytes, "  loss %.4f", log_real(report->train_loss));
+    else if (report->cohort->jobs > 0) // of private steps, whose updates are noise then
+        snprintf(trained, bytes, "  no sample was drawn");
+    else
+        snprintf(trained, bytes, "  nobody arrived");
+}
+
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
-    char tested[TEST_BYTES], rest[256] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
-    if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
-    if (report->samples == 0 && report->cohort->jobs > 0) // of private steps, whose updates are noise then
-        snprintf(trained, sizeof trained, "no sample was drawn");
-    describe_test(tested, test, figure);
+    const bool is_secret = progress->hides_cohorts || progress->hides_batches;
+    char tested[TEST_BYTES], rest[256] = "", rate[64] = "", trained[64] = "";
+    if (!is_secret) describe_training(trained, rate, sizeof trained, report);
+    describe_test(tested, test, figure, !progress->hides_cohorts);
     if (report->synchronising_seconds > 0)
         text_add(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);
@@ -124,13 +135,14 @@ void progress_end(Progress *progress, const RoundReport *report, const RoundTest
     if (isfinite(report->epsilon)) text_add(rest, sizeof rest, "  epsilon %.3g", report->epsilon);
     if (isfinite(report->sample_epsilon))
         text_add(rest, sizeof rest, "  epsilon of samples %.3g", report->sample_epsilon);
-    if (report->cohort->abandoned) text_add(rest, sizeof rest, "  too few arrived: the model stays");
-    if (report->refused > 0)
+    if (report->cohort->abandoned && !progress->hides_cohorts)
+        text_add(rest, sizeof rest, "  too few arrived: the model stays");
+    if (report->refused > 0 && !progress->hides_cohorts)
         text_add(rest, sizeof rest, "  %u update%s refused", report->refused, plural(report->refused));
     if (report->refused_steps > 0)
         text_add(rest, sizeof rest, "  %llu step%s refused", (unsigned long long)report->refused_steps,
                  plural(report->refused_steps));
-    progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, tested,
-                 report->seconds, with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
+    progress_say(progress, "round %u/%u%s%s  %.2f s%s%s\n", report->round, progress->round_count, trained, tested,
+                 report->seconds, rate, rest);
     progress->round = 0;
 }
