@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 enum { TRAINER_TEXT_BYTES = 2048, TRAINER_FOLDER_BYTES = 2048, TRAINER_HASH_BYTES = 17, HASH_SEED_BYTES = 12 };
+enum { TRAINER_VERSIONS_BYTES = 128 };
 
 // A program as its first start has told it (trainer/program.h).
 typedef struct TrainerProgram {
@@ -12,6 +13,7 @@ typedef struct TrainerProgram {
     uint32_t names_files;                 // 1: the program has told them; otherwise its command alone names them
     char stays[TRAINER_HASH_BYTES];       // hash of the tensors that do not travel; "": there are none, or it is untold
     uint64_t stays_tensors, stays_floats; // how many there are
+    char versions[TRAINER_VERSIONS_BYTES]; // of its language and libraries, as it names them; "": it does not
 } TrainerProgram;
 
 typedef struct TrainerPlan {

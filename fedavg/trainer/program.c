@@ -22,10 +22,19 @@ static Status read_stays(TrainerProgram *program, const json_t *told, Error *err
     return STATUS_OK;
 }
 
+// For people: printable ASCII, of which a longer text is cut.
+static void read_versions(TrainerProgram *program, const json_t *told) {
+    const char *versions = json_string_value(json_object_get(told, "versions"));
+    snprintf(program->versions, sizeof program->versions, "%s", versions ? versions : "");
+    for (char *at = program->versions; *at; at++)
+        if (*at < ' ' || *at > '~') *at = '?';
+}
+
 Status trainer_program_read(TrainerProgram *program, const TrainerPlan *plan, const json_t *told, Error *err) {
     const json_t *files = json_object_get(told, "files");
     *program = (TrainerProgram){.names_files = json_is_array(files)};
     TRY(read_stays(program, told, err));
+    read_versions(program, told);
     return trainer_hash_files(&program->files, plan, files, err);
 }
 

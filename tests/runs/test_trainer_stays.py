@@ -2,7 +2,7 @@
 
 Usage: test_trainer_stays.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, sys, unittest
+import os, shutil, sys, unittest
 
 from trainers import JOB, PACKAGE, TORCH, TrainerCase, np, torch
 
@@ -143,6 +143,7 @@ STARTS = '''
 import os, random, sys, time
 sys.path.insert(0, PACKAGE)
 import numpy as np, sounder
+np.__version__ = os.environ.get("MADE", np.__version__)
 FACTOR = 1.0
 numbers = np.random.permutation(1000)[:3].tolist() + [random.randrange(1000)] + list({f"word{i}" for i in range(20)})
 print("begins with", numbers)
@@ -197,15 +198,25 @@ class Starts(TrainerCase):
         np.save(self.path("base.npy"), np.arange(5.0) + 1e-9)
         command = f"{sys.executable} starts.py"
         _, err = self.train("--resume", "run", "--rounds", "2", "--quiet", code=65)
-        self.assertIn("the tensors that do not travel of its trainer are not what the run began with", err)
+        self.assertIn("the tensors of its trainer that do not travel are not what the run began with", err)
         for arguments in (["eval", "run"], ["replay", "run", "--round", "1", "--client", "0", "--out", "update.safetensors"]):
             _, err = self.call(*arguments, code=65)
-            self.assertIn("the tensors of its trainer that do not travel are not those that it was trained with", err)
+            self.assertIn("the tensors of its trainer that do not travel are not what the run began with", err)
         _, err = self.train("--resume", "run", "--rounds", "2", "--quiet", "--trainer", command)
-        self.assertIn("continues with other tensors that do not travel of its trainer", err)
+        self.assertIn("continues with other tensors of its trainer that do not travel", err)
         self.write("unseeded.py", STARTS.replace("BASE", "np.random.default_rng().normal(size=4)"))
         _, err = self.run_with("unseeded", "--trainer-start", "each", script="unseeded.py", code=69)
         self.assertIn("its tensors that do not travel are not those of its first start", err)
+
+    def test_other_versions_of_libraries_are_recorded_and_told(self):
+        self.write("starts.py", STARTS.replace("BASE", "np.zeros(4)"))
+        self.train(*JOB, "--trainer", f"{sys.executable} starts.py", "--rounds", "1", "--quiet", "--out", "one", env=dict(os.environ, MADE="1.0"))
+        self.assertRegex(self.metrics("one")[0]["trainer_versions"], r"^Python \d+\.\d+\.\d+\S*, numpy 1\.0")
+        shutil.copytree(self.path("one"), self.path("two"))
+        for arguments in (["eval", "one"], ["train", "--resume", "one", "--rounds", "2", "--quiet"]):
+            _, err = self.call(*arguments, MADE="2.0")
+            self.assertRegex(err, r"warning: one\S*: the versions of its trainer's libraries are not what the run began with \(Python .*numpy 1\.0.* then, Python .*numpy 2\.0.* now\)")
+        self.assertRegex(self.call("runs", "one", "two")[0], r"trainer_versions[^\n]*\none .*numpy 1\.0; Python .*numpy 2\.0")
 
     def test_a_program_that_is_edited_while_it_runs_enters_no_run(self):
         for start, victims in (("fork", self.nursery), ("each", self.trainers)):

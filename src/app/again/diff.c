@@ -176,10 +176,9 @@ static void print_origins(const Told *a, const Told *b) {
     }
     for (int i = 0; i < RUN_INPUTS; i++) {
         char what[128];
-        snprintf(what, sizeof what, "the %s (XXH3)", run_inputs[i].words);
+        snprintf(what, sizeof what, "the %s%s", run_inputs[i].words, run_inputs[i].is_version ? "" : " (XXH3)");
         any |= print_difference(a->start, b->start, run_inputs[i].trait.name, what);
     }
-    any |= print_difference(a->start, b->start, "trainer_stays", "the trainer's tensors that do not travel");
     any |= print_difference(a->start, b->start, "hash_seed", "PYTHONHASHSEED");
     any |= print_difference(a->start, b->start, "clients", "clients");
     any |= print_difference(a->start, b->start, "clients_per_round", "clients per round");

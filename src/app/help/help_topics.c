@@ -68,7 +68,10 @@ static const HelpEntry metric_fields[] = {
     {"  trainer_xxh3",
      "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
     {"  trainer_stays, trainer_stays_tensors, trainer_stays_floats",
-     "hash of its tensors that do not travel, and their number; other ones end --resume, replay and eval"},
+     "hash of its tensors that do not travel (none: all travel), and their number; other ones end --resume, replay and "
+     "eval"},
+    {"  trainer_versions",
+     "of Python and the libraries that it has imported; --resume, replay and eval tell of others"},
     {"  hash_seed", "PYTHONHASHSEED of the run's programs: the user's, or one that follows from --seed"},
     {"  trainer_files", "the files that the trainer itself named"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat and heed what the algorithm adds to the "

@@ -137,6 +137,8 @@ static const HelpEntry hello[] = {
      "an answer to describe, and {\"ready\":1}, may name the files of the trainer, [path, ...]: their hash is in the "
      "run's record, and another one ends the run"},
     {"stays", "likewise {\"hash\":\"16 digits\",\"tensors\":N,\"floats\":N} of the tensors that do not travel"},
+    {"versions",
+     "an answer to describe may name language and libraries: \"Python 3.11.2, torch 2.1.0\"; others are told"},
     {"answer",
      "{\"ready\":1}, or {\"error\":\"sentence\"}; with \"pid\":N the run's record has the memory of process N"},
 };

@@ -51,7 +51,8 @@ void by_options_add_inputs(ByOptions *by, const PastRun *runs, size_t count) {
 void by_options_text(char *text, const PastRun *run, const Option *trait) {
     char hash[OPTION_VALUE_BYTES];
     past_run_option(text, run, trait);
-    if (!run_input_of(trait) || !*text) return;
+    const RunInput *input = run_input_of(trait);
+    if (!input || input->is_version || !*text) return;
     strcpy(hash, text);
     const char *last = strchr(hash, ',');
     snprintf(text, OPTION_VALUE_BYTES, "%.6s%.8s", hash, last ? last : "");

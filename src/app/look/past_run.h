@@ -66,8 +66,8 @@ int past_run_traits(void);
 const Option *past_run_trait(int number);
 
 // Writes the run's value of a trait: of an option "" if it had no effect, of an input its hash, "" if the run has none
-// or does not tell it. A run that went on with another content has both: "HASH, HASH". The caller owns text
-// (OPTION_VALUE_BYTES).
+// or does not tell it. A run that went on with another content has both: "HASH, HASH" or "VERSIONS; VERSIONS". The
+// caller owns text (OPTION_VALUE_BYTES).
 void past_run_option(char *text, const PastRun *run, const Option *trait);
 
 // Whether the runs have different values of the option; of an input: whether runs that name one content have different

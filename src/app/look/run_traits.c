@@ -20,7 +20,11 @@ static void write_input(char *text, const PastRun *run, const RunInput *input) {
     text[0] = '\0';
     if (!*run_input_source(source, input, &run->options)) return;
     const bool is_one = !*last || strcmp(first, last) == 0;
-    snprintf(text, OPTION_VALUE_BYTES, "%.64s%s%.64s", first, is_one ? "" : ", ", is_one ? "" : last);
+    snprintf(text, OPTION_VALUE_BYTES, "%.*s%s%.*s", INPUT_TOLD_BYTES, first,
+             is_one              ? ""
+             : input->is_version ? "; "
+                                 : ", ",
+             INPUT_TOLD_BYTES, is_one ? "" : last);
 }
 
 void past_run_option(char *text, const PastRun *run, const Option *trait) {

@@ -15,9 +15,8 @@ static Status check_inputs(ReopenedRun *run, const char *name, Error *err) {
     if (run->options.trainer[0]) run_record_program(now, &run->net.program);
     if (run_has_checkpoint(&run->folder)) run_record_keep_init(now, &run->past);
     TRY(run_record_same_inputs(&run->past, now, name, err));
-    if (run->options.trainer[0]) TRY(run_check_stays(&run->past, now, name, err));
-    memcpy(now->inputs[INPUT_TRAINER], run->past.inputs[INPUT_TRAINER], HASH_TEXT_BYTES);
-    memcpy(now->inputs[INPUT_AGGREGATOR], run->past.inputs[INPUT_AGGREGATOR], HASH_TEXT_BYTES);
+    memcpy(now->inputs[INPUT_TRAINER], run->past.inputs[INPUT_TRAINER], INPUT_TOLD_BYTES);
+    memcpy(now->inputs[INPUT_AGGREGATOR], run->past.inputs[INPUT_AGGREGATOR], INPUT_TOLD_BYTES);
     return STATUS_OK;
 }
 

@@ -176,6 +176,12 @@ const RunInput run_inputs[RUN_INPUTS] = {
                     .hash = hash_init},
     [INPUT_TRAINER] = {KEY("trainer_xxh3"), .option = "trainer", .words = "files of its trainer", .is_plural = true,
                        .is_program = true, .source = trainer_source, .hash = hash_trainer},
+    [INPUT_TRAINER_STAYS] = {KEY("trainer_stays"), .option = "trainer",
+                             .words = "tensors of its trainer that do not travel", .is_plural = true,
+                             .is_program = true, .source = trainer_source},
+    [INPUT_TRAINER_VERSIONS] = {KEY("trainer_versions"), .option = "trainer",
+                                .words = "versions of its trainer's libraries", .is_plural = true, .is_version = true,
+                                .source = trainer_source},
     [INPUT_AGGREGATOR] = {KEY("aggregator_xxh3"), .option = "aggregator", .words = "files of its aggregator",
                           .is_plural = true, .is_program = true, .source = aggregator_source, .hash = hash_aggregator},
     [INPUT_CLIENT_TIME] = {KEY("client_time_xxh3"), .option = "client-time", .words = "file of --client-time",
@@ -212,7 +218,7 @@ const char *run_input_source(char *text, const RunInput *input, const Options *o
 struct InputToday {
     const RunInput *input;
     char *source;               // owned
-    char hash[HASH_TEXT_BYTES]; // "": it cannot be read
+    char hash[INPUT_TOLD_BYTES]; // "": it cannot be read
 };
 
 // The files of a trainer are those that the run has recorded, so runs of one command may have different ones.
@@ -220,7 +226,7 @@ static bool is_of_one_run(const RunInput *input) {
     return input->is_program;
 }
 
-static void read_today(char text[HASH_TEXT_BYTES], const RunInput *input, const char *source, const json_t *start,
+static void read_today(char text[INPUT_TOLD_BYTES], const RunInput *input, const char *source, const json_t *start,
                        const Options *options, const InputsToday *today) {
     uint64_t hash;
     Error why;
@@ -246,11 +252,11 @@ static void keep(InputsToday *today, const RunInput *input, const char *source, 
     today->count += one->source != NULL;
 }
 
-static void find_today(char hash[HASH_TEXT_BYTES], const RunInput *input, const char *source, const json_t *start,
+static void find_today(char hash[INPUT_TOLD_BYTES], const RunInput *input, const char *source, const json_t *start,
                        const Options *options, InputsToday *today) {
     for (size_t i = 0; i < today->count && !is_of_one_run(input); i++)
         if (today->all[i].input == input && strcmp(today->all[i].source, source) == 0) {
-            memcpy(hash, today->all[i].hash, HASH_TEXT_BYTES);
+            memcpy(hash, today->all[i].hash, INPUT_TOLD_BYTES);
             return;
         }
     read_today(hash, input, source, start, options, today);
@@ -264,7 +270,7 @@ bool run_inputs_changed(InputChange *change, const json_t *start, const Options 
         if (i == INPUT_INIT && today->goes_on) continue;
         *change = (InputChange){.input = input};
         run_input_source(change->source, input, options);
-        if (!*then || !change->source[0]) continue;
+        if (!*then || !change->source[0] || !input->hash) continue;
         find_today(change->now, input, change->source, start, options, today);
         snprintf(change->then, sizeof change->then, "%s", then);
         if (change->now[0] && strcmp(change->then, change->now) != 0) return true;
@@ -285,4 +291,11 @@ Status run_input_refuse(const InputChange *change, const char *where, const char
                 "%.300s: the %s %s not what the run began with (%.300s%sXXH3 %s then, %s now); give %s back%s", where,
                 input->words, input->is_plural ? "are" : "is", change->source, change->source[0] ? ": " : "",
                 change->then, change->now, input->is_plural ? "them" : "it", remedy);
+}
+
+Status run_input_judge(const InputChange *change, const char *name, const char *where, const char *remedy, Error *err) {
+    if (!change->input->is_version) return run_input_refuse(change, where, remedy, STATUS_DATA, err);
+    log_warning("%.200s: the %s are not what the run began with (%s then, %s now): results may differ in the last bits",
+                name, change->input->words, change->then, change->now);
+    return STATUS_OK;
 }

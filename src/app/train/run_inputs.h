@@ -1,5 +1,6 @@
-// The inputs of a run beside its options: the content of each file that an option names. The start line of a run has a
-// hash of each content. Two runs, or a run and today's files, have equal inputs if no hash differs.
+// The inputs of a run beside its options: the content of each file that an option names, and what a program of the
+// user's is made of. The start line of a run has a hash of each content, and the versions of the program's libraries.
+// Two runs, or a run and today's files, have equal inputs if no hash differs.
 //
 // One table tells all of it: resume, replay, export, eval, sweep, worth, reproduce, diff, the tables of runs and the
 // report go through its rows. To record one more input, add its kind and its row (run_inputs.c), and fill the hash in
@@ -19,7 +20,7 @@
 #include "app/options/option_table.h"
 #include "base/err.h"
 
-enum { HASH_TEXT_BYTES = 17, INPUT_SOURCE_BYTES = 2 * OPTION_TEXT_BYTES + 16 };
+enum { HASH_TEXT_BYTES = 17, INPUT_TOLD_BYTES = 128, INPUT_SOURCE_BYTES = 2 * OPTION_TEXT_BYTES + 16 };
 
 typedef enum RunInputKind {
     INPUT_DATA,
@@ -27,6 +28,8 @@ typedef enum RunInputKind {
     INPUT_PARTITION_FILE,
     INPUT_INIT,
     INPUT_TRAINER,
+    INPUT_TRAINER_STAYS,    // only the program itself tells this and the next: resume, replay and eval ask it, and
+    INPUT_TRAINER_VERSIONS, // what runs have recorded is compared
     INPUT_AGGREGATOR,
     INPUT_CLIENT_TIME,
     INPUT_AVAILABILITY,
@@ -41,11 +44,12 @@ typedef struct RunInput {
     const char *words;  // "data set"
     bool is_plural;
     bool is_program; // of the user's: who names it again when the run is resumed accepts its changes
+    bool is_version; // in plain words, not a hash; another one is told and not refused
     // Returns the text that names the content, which `text` (INPUT_SOURCE_BYTES) may hold; NULL if no file does: the
     // options make it, or there is none. No function: the content follows from other inputs.
     const char *(*source)(char *text, const Options *options);
     // Hashes the content of today. start: of the run, whose trainer has told its files. options: resolved. The status
-    // and sentence of reading it. No function: as for source.
+    // and sentence of reading it. No function: as for source, or only the program can tell.
     Status (*hash)(uint64_t *hash, const Options *options, const json_t *start, Error *err);
 } RunInput;
 
@@ -64,7 +68,7 @@ const char *run_input_source(char *text, const RunInput *input, const Options *o
 typedef struct InputChange {
     const RunInput *input;
     char source[INPUT_SOURCE_BYTES];
-    char then[HASH_TEXT_BYTES], now[HASH_TEXT_BYTES];
+    char then[INPUT_TOLD_BYTES], now[INPUT_TOLD_BYTES];
 } InputChange;
 
 // The hashes of today by what names the content. Zeroed: none yet.
@@ -82,6 +86,9 @@ void inputs_today_free(InputsToday *today);
 
 // Fails with "WHERE: the data set is not what the run began with (d.npz: XXH3 ... then, ... now); give it backREMEDY".
 Status run_input_refuse(const InputChange *change, const char *where, const char *remedy, Status status, Error *err);
+
+// Refuses the change so, or warns of it if it is one of versions. name: of the run.
+Status run_input_judge(const InputChange *change, const char *name, const char *where, const char *remedy, Error *err);
 
 void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash);
 

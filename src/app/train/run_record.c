@@ -108,7 +108,8 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
 
 void run_record_program(RunRecord *record, const TrainerProgram *program) {
     write_hash(record->inputs[INPUT_TRAINER], program->files);
-    memcpy(record->stays, program->stays, sizeof record->stays);
+    snprintf(record->inputs[INPUT_TRAINER_STAYS], INPUT_TOLD_BYTES, "%s", program->stays[0] ? program->stays : "none");
+    snprintf(record->inputs[INPUT_TRAINER_VERSIONS], INPUT_TOLD_BYTES, "%s", program->versions);
     record->stays_tensors = program->stays_tensors;
     record->stays_floats = program->stays_floats;
 }
@@ -120,8 +121,9 @@ static void read_text(char *text, size_t bytes, const json_t *start, const char 
 }
 
 void run_record_read_program(RunRecord *record, const json_t *start) {
-    read_text(record->inputs[INPUT_TRAINER], HASH_TEXT_BYTES, start, "trainer_xxh3");
-    read_text(record->stays, sizeof record->stays, start, "trainer_stays");
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (strcmp(run_inputs[i].option, "trainer") == 0)
+            read_text(record->inputs[i], INPUT_TOLD_BYTES, start, run_inputs[i].trait.name);
 }
 
 static int read_count(const json_t *start, const char *key) {
@@ -143,9 +145,8 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->device, sizeof past->device, start, "device");
     read_text(past->blas, sizeof past->blas, start, "blas");
     for (int i = 0; i < RUN_INPUTS; i++)
-        read_text(past->inputs[i], HASH_TEXT_BYTES, start, run_inputs[i].trait.name);
+        read_text(past->inputs[i], INPUT_TOLD_BYTES, start, run_inputs[i].trait.name);
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
-    read_text(past->stays, sizeof past->stays, start, "trainer_stays");
     read_text(past->hash_seed, sizeof past->hash_seed, start, "hash_seed");
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
     read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
@@ -195,34 +196,35 @@ bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint3
 }
 
 void run_record_keep_init(RunRecord *now, const RunRecord *past) {
-    memcpy(now->inputs[INPUT_INIT], past->inputs[INPUT_INIT], HASH_TEXT_BYTES);
+    memcpy(now->inputs[INPUT_INIT], past->inputs[INPUT_INIT], INPUT_TOLD_BYTES);
 }
 
-// Whether the input is another now. An earlier version may not have written it down.
-static bool has_changed(InputChange *change, const RunRecord *past, const RunRecord *now, int kind) {
+// An earlier version may not have written it down.
+bool run_record_input_changed(InputChange *change, const RunRecord *past, const RunRecord *now, RunInputKind kind) {
     *change = (InputChange){.input = &run_inputs[kind]};
-    memcpy(change->then, past->inputs[kind], HASH_TEXT_BYTES);
-    memcpy(change->now, now->inputs[kind], HASH_TEXT_BYTES);
+    memcpy(change->then, past->inputs[kind], INPUT_TOLD_BYTES);
+    memcpy(change->now, now->inputs[kind], INPUT_TOLD_BYTES);
     return change->then[0] && change->now[0] && strcmp(change->then, change->now) != 0;
 }
 
 Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const char *name, Error *err) {
     InputChange change;
     for (int i = 0; i < RUN_INPUTS; i++)
-        if (has_changed(&change, past, now, i)) return run_input_refuse(&change, name, "", STATUS_DATA, err);
+        if (run_record_input_changed(&change, past, now, (RunInputKind)i))
+            TRY(run_input_judge(&change, name, name, "", err));
     return STATUS_OK;
 }
 
 // A user who names the program again, for a correction that matters or one that does not, has said so.
 static Status check_input(const InputChange *change, const Options *options, const char *folder, Error *err) {
-    const bool is_trainer = change->input == &run_inputs[INPUT_TRAINER];
+    const bool is_trainer = strcmp(change->input->option, "trainer") == 0;
     const char *option = change->input->option;
     char where[RUN_PATH_BYTES + 16], remedy[SHELL_WORD_BYTES + 128], word[SHELL_WORD_BYTES];
     snprintf(where, sizeof where, "--resume %s", folder);
     if (!change->input->is_program)
-        return run_input_refuse(change, where, ", or begin anew with another --out", STATUS_DATA, err);
+        return run_input_judge(change, folder, where, ", or begin anew with another --out", err);
     if (is_trainer ? options->trainer_is_named : options->aggregator_is_named) {
-        log_warning("%.200s continues with other files of its %s, whose results may differ", folder, option);
+        log_warning("%.200s continues with other %s, whose results may differ", folder, change->input->words);
         return STATUS_OK;
     }
     snprintf(remedy, sizeof remedy, ", or name the program again to continue with other bits: --%s %s", option,
@@ -250,7 +252,8 @@ Status run_record_check(const RunRecord *past, const RunRecord *now, const Optio
                         Error *err) {
     InputChange change;
     for (int i = 0; i < RUN_INPUTS; i++)
-        if (has_changed(&change, past, now, i)) TRY(check_input(&change, options, folder, err));
+        if (run_record_input_changed(&change, past, now, (RunInputKind)i))
+            TRY(check_input(&change, options, folder, err));
     warn_of_device(past, now, folder);
     return STATUS_OK;
 }
@@ -274,8 +277,7 @@ static void put_program(JsonObject *line, const char *key, const char *command, 
 
 static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
     put_program(line, "trainer", options->trainer, "trainer_folder", options->trainer_folder);
-    if (record->stays[0]) {
-        put_text(line, "trainer_stays", record->stays);
+    if (record->stays_tensors > 0) {
         put_whole(line, "trainer_stays_tensors", (int64_t)record->stays_tensors);
         put_whole(line, "trainer_stays_floats", (int64_t)record->stays_floats);
     }

@@ -30,13 +30,12 @@ typedef enum TrainerRepeats { TRAINER_UNCHECKED, TRAINER_REPEATS, TRAINER_REPEAT
 
 // Plain data. Zeroed means unknown.
 typedef struct RunRecord {
-    char device[128];                         // name of the GPU or the instruction set
-    char blas[128];                           // library that multiplies for wide layers; empty: none
-    char inputs[RUN_INPUTS][HASH_TEXT_BYTES]; // empty: the run has no such input, or its record does not tell it
+    char device[128];                          // name of the GPU or the instruction set
+    char blas[128];                            // library that multiplies for wide layers; empty: none
+    char inputs[RUN_INPUTS][INPUT_TOLD_BYTES]; // empty: the run has no such input, or its record does not tell it
     char identity[HASH_TEXT_BYTES];
     char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
-    char stays[TRAINER_HASH_BYTES];         // its tensors that do not travel; empty: there are none
-    uint64_t stays_tensors, stays_floats;   // how many there are; of this process alone
+    uint64_t stays_tensors, stays_floats;   // of the trainer that do not travel; of this process alone
     char hash_seed[HASH_SEED_BYTES];        // PYTHONHASHSEED of the run's programs; empty: it was not noted
     const json_t *trainer_files;            // that the trainer told; borrowed, NULL: none
     char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
@@ -89,11 +88,15 @@ bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint3
 // may be gone.
 void run_record_keep_init(RunRecord *now, const RunRecord *past);
 
-// DATA, with both hashes, if the inputs of the run are others now. name: of the run in the sentence.
+// Whether the input is known to be another one now.
+bool run_record_input_changed(InputChange *change, const RunRecord *past, const RunRecord *now, RunInputKind kind);
+
+// DATA, with both hashes, if the inputs of the run are others now; a warning for other versions. name: of the
+// run in the sentence.
 Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const char *name, Error *err);
 
 // Does this for a run that would continue, and warns of another device or another OpenBLAS, whose results differ in the
-// last bits. Other files of a program that the user has named again are no error, but a warning. options: with the
+// last bits. Other parts of a program that the user has named again are no error, but a warning. options: with the
 // commands of the programs, and whether they are named.
 Status run_record_check(const RunRecord *past, const RunRecord *now, const Options *options, const char *folder,
                         Error *err);

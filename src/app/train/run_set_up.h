@@ -46,13 +46,6 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
 // Fills in what the run says about its trainer. USAGE for a word of --trainer-option that is no NAME=VALUE.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 
-// Whether the trainer of a resumed run has the tensors that do not travel with which it began: DATA with both hashes if
-// not; a warning if the user has named the program again.
-Status run_check_program(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
-
-// DATA if the tensors of the trainer that do not travel are not those of the earlier process. run: its name.
-Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err);
-
 // Fills in what the run says about its aggregator, if it has one. DATA for another PYTHONHASHSEED than it began with.
 Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err);
 

@@ -51,31 +51,6 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     return plan_options(plan, "trainer-option", options->trainer_option, options, err);
 }
 
-// A user who names the program again, for a correction that matters or one that does not, has said so.
-Status run_check_program(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
-    char word[SHELL_WORD_BYTES];
-    if (!past->stays[0] || strcmp(past->stays, now->stays) == 0) return STATUS_OK;
-    if (!options->trainer_is_named)
-        return fail(err, STATUS_DATA,
-                    "--resume %.200s: the tensors that do not travel of its trainer are not what the run began with "
-                    "(XXH3 %s then, %s now); give them back, or name the program again to continue with other bits: "
-                    "--trainer %s",
-                    options->resume, past->stays, now->stays[0] ? now->stays : "none",
-                    shell_word(word, options->trainer));
-    log_warning("%.200s continues with other tensors that do not travel of its trainer, whose results may differ",
-                options->resume);
-    return STATUS_OK;
-}
-
-Status run_check_stays(const RunRecord *past, const RunRecord *now, const char *run, Error *err) {
-    if (!past->stays[0] || strcmp(past->stays, now->stays) == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%.200s: the tensors of its trainer that do not travel are not those that it was trained with (hash %s "
-                "then, %s now): another base, or buffers from unseeded numbers; give them back, or name the program "
-                "with --trainer",
-                run, past->stays, now->stays[0] ? now->stays : "none");
-}
-
 // A program that overlooks the views would train honest clients on plain samples without a word.
 static Status check_views(const TrainerNet *net, const Options *options, Error *err) {
     const char *option = options->view.noise.row != VIEW_NOISE_NONE     ? "client-noise"

@@ -203,7 +203,6 @@ static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !train_is_first(run)) return STATUS_OK;
     if (run_has_checkpoint(&run->folder)) run_record_keep_init(&run->record, &run->past);
     TRY(run_record_check(&run->past, &run->record, &run->options, run->folder.path, err));
-    TRY(run_check_program(&run->past, &run->record, &run->options, err));
     progress_step_begin(&run->progress, "reading the checkpoint");
     Status status =
         run_checkpoint_restore(&run->memory, &run->rounds_done, &run->folder, &run->record, &run->past, err);

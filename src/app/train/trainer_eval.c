@@ -85,14 +85,17 @@ static Status evaluate(TrainerTest *test, const RunMemory *memory, const Trainer
 
 // The figures of an edited program are what its user wants to see; those of a model with another base are wrong.
 static Status check_program(const TrainerProgram *program, const TrainerPast *past, const char *path, Error *err) {
+    InputChange change;
     RunRecord now = {0};
     run_record_program(&now, program);
-    if (past->files.inputs[INPUT_TRAINER][0] &&
-        strcmp(past->files.inputs[INPUT_TRAINER], now.inputs[INPUT_TRAINER]) != 0)
+    if (run_record_input_changed(&change, &past->files, &now, INPUT_TRAINER))
         log_warning("%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now), so that its "
                     "figures may differ from the run's",
-                    path, past->files.inputs[INPUT_TRAINER], now.inputs[INPUT_TRAINER]);
-    return run_check_stays(&past->files, &now, path, err);
+                    path, change.then, change.now);
+    for (int i = INPUT_TRAINER_STAYS; i <= INPUT_TRAINER_VERSIONS; i++)
+        if (run_record_input_changed(&change, &past->files, &now, (RunInputKind)i))
+            TRY(run_input_judge(&change, path, path, ", or name the program with --trainer", err));
+    return STATUS_OK;
 }
 
 // A trainer reads of a run's memory only what is filled in here.

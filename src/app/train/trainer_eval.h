@@ -22,7 +22,7 @@ typedef struct TrainerTest {
 // The trainer of a run by its record. Zeroed: there is no run, or the user has named another trainer.
 typedef struct TrainerPast {
     uint32_t round;  // the run's last one
-    RunRecord files; // trainer and stays alone
+    RunRecord files; // what the record says of the trainer alone
 } TrainerPast;
 
 // The trainer of the run in this folder becomes that of the options, as far as these do not name one; "" without one.

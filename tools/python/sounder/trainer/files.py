@@ -1,10 +1,12 @@
-"""The files of which a trainer consists: its program, and the modules that it has imported from the program's folder. A run records their
-hash, so that --resume and diff know when they have changed."""
+"""What a trainer consists of: its program, the modules that it has imported from the program's folder, and libraries. A run records the
+hash of the files and the versions of the libraries, so that --resume and diff know when they have changed."""
 import os
+import platform
 import sys
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 INSTALLED = ("site-packages", "dist-packages")
+LIBRARIES = ("numpy", "torch", "jax", "tensorflow", "sklearn", "transformers")  # whose versions may have other bits
 
 
 def own_files():
@@ -21,3 +23,9 @@ def own_files():
         if inside[0] != ".." and not set(inside) & set(INSTALLED) and not path.startswith(PACKAGE + os.sep) and path != program:
             found.add(path)
     return [program, *sorted(path for path in found if os.path.isfile(path))]
+
+
+def versions():
+    """Of Python, and of the libraries that the program has imported."""
+    imported = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
+    return ", ".join([f"Python {platform.python_version()}"] + [f"{name} {version}" for name, version in imported.items() if version])

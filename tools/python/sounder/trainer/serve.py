@@ -9,7 +9,7 @@ import numpy as np
 
 from ..command import Error
 from ..seeds import seed_all
-from .files import PACKAGE, own_files
+from .files import PACKAGE, own_files, versions
 from .link import Data, Desk, begin
 from .nursery import Nursery, obstacle
 from .tensors import ArrayNet
@@ -59,7 +59,7 @@ def _describe(net, line, hello, whole_test, state, still):
         file.write(values.tobytes())
     why = obstacle() if hello.get("nursery") else "it was not asked"
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
-              still=int(still), stays=net.stays.told(), files=own_files(), forks=int(not why), why=why)
+              still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why)
     told = None if why else line.receive()
     return told and {**hello, **told}
 
