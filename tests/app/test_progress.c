@@ -198,7 +198,7 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
                           .epsilon = INFINITY,
                           .sample_epsilon = INFINITY};
     const RoundTest test = round_test_none(&(Dataset){.items.label_bytes = 2});
-    progress_end(&stage->progress, &report, &test, &(RunFigure){.kind = FIGURE_ACCURACY});
+    progress_end(&stage->progress, &report, &test, &(RunFigure){0});
     dup2(saved, STDOUT_FILENO);
     close(saved);
     rewind(file);

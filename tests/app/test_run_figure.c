@@ -9,42 +9,47 @@
 #include "fedavg/memory/client_state_file.h"
 #include "tests/check.h"
 
-static FigureKind figure_of(const char *algorithm, bool has_targets) {
+static void check_figure(const char *algorithm, bool has_targets, const char *expected) {
+    char key[FIGURE_KEY_BYTES];
     static Options options; // zeroed: without a target
     Error err;
     check_ok(recipe_parse(&options.recipe, algorithm, &err));
-    return run_figure_of(&options, has_targets).kind;
+    const RunFigure figure = run_figure_of(&options, has_targets);
+    run_figure_key(key, &figure);
+    assert_string_equal(key, expected);
 }
 
 static void personal_recipes_are_about_clients_and_targets_about_the_loss(void **state) {
     (void)state;
-    assert_int_equal(figure_of("scaffold", false), FIGURE_ACCURACY);
-    assert_int_equal(figure_of("fedavg", true), FIGURE_LOSS);
-    assert_int_equal(figure_of("hogwild", true), FIGURE_LOSS);
+    check_figure("scaffold", false, "test_accuracy");
+    check_figure("fedavg", true, "test_loss");
+    check_figure("hogwild", true, "test_loss");
     static const char *const personal[] = {"ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "local-only", "fedbn"};
     for (size_t i = 0; i < sizeof personal / sizeof *personal; i++) {
-        assert_int_equal(figure_of(personal[i], false), FIGURE_PERSONAL_ACCURACY);
-        assert_int_equal(figure_of(personal[i], true), FIGURE_PERSONAL_LOSS);
+        check_figure(personal[i], false, "personal_accuracy");
+        check_figure(personal[i], true, "personal_loss");
     }
 }
 
 static void a_figure_is_read_by_the_key_that_it_is_written_by(void **state) {
     (void)state;
-    char text[RUN_FIGURE_TEXT_BYTES], key[METRIC_NAME_BYTES + 16];
-    const RunFigure perplexity = {.kind = FIGURE_METRIC, .falls = true, .metric = "perplexity"};
-    for (int kind = 0; kind <= FIGURE_METRIC; kind++) {
-        const RunFigure figure = kind == FIGURE_METRIC ? perplexity : (RunFigure){.kind = (FigureKind)kind};
+    char text[RUN_FIGURE_TEXT_BYTES], key[FIGURE_KEY_BYTES];
+    const RunFigure personal = run_figure_of_key("personal_accuracy"), loss = run_figure_of_key("test_loss");
+    const RunFigure perplexity = {.row = &figure_metric, .falls = true, .metric = "perplexity"};
+    for (size_t i = 0; i < 2 * (figure_count + 1); i++) {
+        const Figure *row = i / 2 < figure_count ? &figure_table[i / 2] : &figure_metric;
+        const RunFigure figure = row == &figure_metric ? perplexity : (RunFigure){.row = row, .validates = i % 2 == 1};
+        if (!figure_is_goal(row) || (i % 2 == 1 && row->of != FIGURE_OF_MODEL)) continue;
         run_figure_key(key, &figure);
         json_t *start = json_pack("{s:s, s:b}", "figure", key, "lower_is_better", figure.falls);
         const RunFigure told = run_figure_told(start);
         assert_true(run_figure_same(&told, &figure));
         json_decref(start);
     }
-    assert_int_equal(run_figure_told(NULL).kind, FIGURE_ACCURACY); // a run from before figures had names
-    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_ACCURACY}, 0.408), "40.80%");
-    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_PERSONAL_ACCURACY}, 0.89434),
-                        "personal 89.43%");
-    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_LOSS}, 3.67), "loss 3.6700");
+    assert_ptr_equal(run_figure_told(NULL).row, NULL); // of a run from before figures had names: the accuracy
+    assert_string_equal(run_figure_text(text, &(RunFigure){0}, 0.408), "40.80%");
+    assert_string_equal(run_figure_text(text, &personal, 0.89434), "personal 89.43%");
+    assert_string_equal(run_figure_text(text, &loss, 3.67), "loss 3.6700");
     assert_string_equal(run_figure_text(text, &perplexity, 18.25), "perplexity 18.2500");
     assert_string_equal(run_figure_text(text, &perplexity, 1.25e-5), "perplexity 1.25e-05");
 }
@@ -52,18 +57,18 @@ static void a_figure_is_read_by_the_key_that_it_is_written_by(void **state) {
 static void a_figure_is_found_in_a_round_s_line_and_a_missing_accuracy_gives_way_to_the_loss(void **state) {
     (void)state;
     json_t *line = json_pack("{s:f, s:{s:f}}", "test_loss", 0.5, "test_metrics", "recall", 0.75);
-    RunFigure figure = {.kind = FIGURE_METRIC, .metric = "recall"};
+    RunFigure figure = {.row = &figure_metric, .metric = "recall"};
     assert_true(run_figure_in(line, &figure) == 0.75);
     assert_false(run_figure_settle(&figure, line));
     assert_true(run_figure_is_better(&figure, 0.8, 0.7) && run_figure_is_better(&figure, 0.1, NAN));
     figure.falls = true;
     assert_true(run_figure_is_better(&figure, 0.7, 0.8));
-    figure = (RunFigure){.kind = FIGURE_ACCURACY};
+    figure = (RunFigure){0};
     assert_true(isnan(run_figure_in(line, &figure)));
     assert_true(run_figure_settle(&figure, line));
-    assert_int_equal(figure.kind, FIGURE_LOSS);
+    assert_ptr_equal(figure.row, figure_find(FIGURE_OF_MODEL, "loss"));
     json_object_set_new(line, "test_accuracy", json_null()); // not tested, or not finite
-    figure.kind = FIGURE_ACCURACY;
+    figure = run_figure_of_key("test_accuracy");
     assert_false(run_figure_settle(&figure, line));
     json_decref(line);
 }
@@ -90,8 +95,8 @@ static void a_test_that_counts_no_hits_has_no_accuracy(void **state) {
     check_ok(metric_sums_add(&report.test_metrics, "recall", 3, 4, &err));
     RoundTest test = round_test_of(&report, &memory);
     assert_true(test.accuracy == 0.75);
-    assert_true(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "recall"}) == 0.75);
-    assert_true(isnan(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "other"})));
+    assert_true(round_test_value(&test, &(RunFigure){.row = &figure_metric, .metric = "recall"}) == 0.75);
+    assert_true(isnan(round_test_value(&test, &(RunFigure){.row = &figure_metric, .metric = "other"})));
     report.test_judged = false;
     test = round_test_of(&report, &memory);
     assert_true(isnan(test.accuracy) && !test.judged && test.loss == 0.5);
@@ -99,13 +104,13 @@ static void a_test_that_counts_no_hits_has_no_accuracy(void **state) {
 
 static void patience_goes_by_the_run_s_figure(void **state) {
     (void)state;
-    static const struct {
+    const struct {
         RunFigure figure;
         double values[4]; // the second is better, the others are not
-    } cases[] = {{{.kind = FIGURE_PERSONAL_ACCURACY}, {0.5, 0.6, 0.6, 0.1}},
-                 {{.kind = FIGURE_LOSS}, {3, 2, 2, 9}},
-                 {{.kind = FIGURE_METRIC, .falls = true, .metric = "perplexity"}, {30, 20, 20, 40}},
-                 {{.kind = FIGURE_METRIC, .metric = "recall"}, {0.2, 0.3, 0.3, 0.1}}};
+    } cases[] = {{run_figure_of_key("personal_accuracy"), {0.5, 0.6, 0.6, 0.1}},
+                 {run_figure_of_key("test_loss"), {3, 2, 2, 9}},
+                 {{.row = &figure_metric, .falls = true, .metric = "perplexity"}, {30, 20, 20, 40}},
+                 {{.row = &figure_metric, .metric = "recall"}, {0.2, 0.3, 0.3, 0.1}}};
     const WorldTotals totals = {0};
     const Target none = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -130,7 +135,7 @@ static void tests_by_another_figure_are_forgotten(void **state) {
     goals_begin(&goals, &target, &target.figure);
     assert_int_equal(goals.best_round, 2);
     assert_string_equal(goals.figure, "test_accuracy");
-    target.figure.kind = FIGURE_PERSONAL_ACCURACY;
+    target.figure = run_figure_of_key("personal_accuracy");
     goals_begin(&goals, &target, &target.figure);
     assert_int_equal(goals.tested_round, 0);
     assert_true(goals.target == 0.7);
@@ -140,7 +145,8 @@ static void tests_by_another_figure_are_forgotten(void **state) {
 static void a_best_of_half_the_mean_square_is_doubled_once(void **state) {
     (void)state;
     Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .figure = "test_loss"};
-    const RunFigure figure = {.kind = FIGURE_LOSS, .is_square = true};
+    RunFigure figure = run_figure_of_key("test_loss");
+    figure.is_square = true;
     for (int process = 0; process < 2; process++) {
         goals_begin(&goals, &(Target){0}, &figure);
         assert_true(goals.best == 0.5 && goals.best_round == 2);
@@ -151,7 +157,7 @@ static void a_best_of_half_the_mean_square_is_doubled_once(void **state) {
 static void goals_know_long_metrics_apart_and_which_way_they_go(void **state) {
     (void)state;
     Goals goals = {0};
-    Target target = {.given = true, .value = 0, .figure = {.kind = FIGURE_METRIC, .falls = true}};
+    Target target = {.given = true, .value = 0, .figure = {.row = &figure_metric, .falls = true}};
     char *name = target.figure.metric;
     strcpy(name, "the_mean_squared_error_of_the_last_hour");
     goals_begin(&goals, &target, &target.figure);
@@ -171,12 +177,13 @@ static void goals_know_long_metrics_apart_and_which_way_they_go(void **state) {
 static void a_resumed_run_without_hits_stays_with_the_loss(void **state) {
     (void)state;
     Goals goals = {0};
-    RunFigure figure = {.kind = FIGURE_ACCURACY};
+    RunFigure figure = run_figure_of_key("test_accuracy");
+    const RunFigure loss = run_figure_of_key("test_loss");
     goals_settle(&goals, &figure);
-    assert_int_equal(figure.kind, FIGURE_ACCURACY);
-    goals_begin(&goals, &(Target){0}, &(RunFigure){.kind = FIGURE_LOSS});
+    assert_string_equal(figure.row->key, "accuracy");
+    goals_begin(&goals, &(Target){0}, &loss);
     goals_settle(&goals, &figure);
-    assert_int_equal(figure.kind, FIGURE_LOSS);
+    assert_ptr_equal(figure.row, figure_find(FIGURE_OF_MODEL, "loss"));
 }
 
 static void clients_without_samples_or_training_are_counted(void **state) {

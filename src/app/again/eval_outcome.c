@@ -39,9 +39,9 @@ static void put_figures(JsonObject *object, const Outcome *outcome, const Datase
     if (has_rows)
         put_real(object, "test_label_accuracy", of->label_accuracy);
     else
-        put_real(object, figure_facts[FIGURE_BALANCED_ACCURACY].key, of->balanced_accuracy);
-    put_real(object, figure_facts[FIGURE_MACRO_F1].key, of->macro_f1);
-    if (!isnan(of->auc)) put_real(object, figure_facts[FIGURE_AUC].key, of->auc);
+        put_real(object, "test_balanced_accuracy", of->balanced_accuracy);
+    put_real(object, "test_macro_f1", of->macro_f1);
+    if (!isnan(of->auc)) put_real(object, "test_auc", of->auc);
     put_reals(object, has_rows ? "test_accuracy_by_label" : "test_accuracy_by_class", outcome->recalls,
               (size_t)data->classes);
 }

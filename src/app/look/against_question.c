@@ -145,19 +145,21 @@ static Status find_named(Question *question, const PastRuns *runs, const char *n
 static Status find_figure(Question *question, const PastRuns *runs, const char *name, Error *err) {
     question->is_named = *name;
     if (*name) return find_named(question, runs, name, err);
+    char names[2][RUN_FIGURE_NAME_BYTES];
     for (size_t i = 1; i < runs->count; i++)
         if (!run_figure_same(&runs->all[i].figure, &runs->all[0].figure))
             return fail(
                 err, STATUS_USAGE,
                 "--against: %.300s is about its %s and %.300s about its %s; name what to compare, such as --show "
                 "accuracy_percent",
-                runs->all[0].path, run_figure_name(&runs->all[0].figure), runs->all[i].path,
-                run_figure_name(&runs->all[i].figure));
+                runs->all[0].path, run_figure_name(names[0], &runs->all[0].figure), runs->all[i].path,
+                run_figure_name(names[1], &runs->all[i].figure));
     question->figure = runs->all[0].figure;
-    if (figure_facts[question->figure.kind].is_validation) question->figure = run_figure_on_test(&question->figure);
-    const bool is_share = figure_facts[question->figure.kind].is_share;
+    if (question->figure.validates) question->figure = run_figure_on_test(&question->figure);
+    const bool is_share = run_figure_has(&question->figure, FIGURE_IS_SHARE);
     question->decimals = is_share ? 2 : 4;
-    snprintf(question->title, sizeof question->title, "%s%s", run_figure_name(&question->figure), is_share ? " %" : "");
+    snprintf(question->title, sizeof question->title, "%s%s", run_figure_name(names[0], &question->figure),
+             is_share ? " %" : "");
     disarm_text(question->title); // a record names a metric
     return STATUS_OK;
 }
@@ -169,7 +171,7 @@ Status against_question_read(Question *question, const PastRuns *runs, const Aga
 }
 
 double against_question_value(const PastRun *run, const Question *question) {
-    const bool is_share = figure_facts[question->figure.kind].is_share;
+    const bool is_share = run_figure_has(&question->figure, FIGURE_IS_SHARE);
     if (question->is_named) return run_column_value(&question->column, run);
     return (is_share ? 100 : 1) * run_figure_in(run->values, &question->figure);
 }

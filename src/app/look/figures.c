@@ -155,30 +155,29 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *rounds) {
 // One file per figure that runs may be about, and the classes of the clients.
 typedef struct Drawing {
     const char *file;
-    FigureKind kind;          // FIGURE_KINDS: the classes
+    const char *key;          // in a round's line; a metric: that of figure_metric; NULL: the classes
     const char *title, *axis; // NULL: the figure's name
 } Drawing;
 
 static const Drawing drawings[] = {
-    {"accuracy.svg", FIGURE_ACCURACY, "Accuracy on the test samples", "accuracy on the test samples, %"},
-    {"personal-accuracy.svg", FIGURE_PERSONAL_ACCURACY, "Personal accuracy",
-     "personal accuracy, mean over the clients, %"},
-    {"personal-loss.svg", FIGURE_PERSONAL_LOSS, "Personal loss", "personal loss, mean over the clients"},
-    {"client-accuracy.svg", FIGURE_CLIENT_ACCURACY, "Accuracy on the clients' samples",
+    {"accuracy.svg", "test_accuracy", "Accuracy on the test samples", "accuracy on the test samples, %"},
+    {"personal-accuracy.svg", "personal_accuracy", "Personal accuracy", "personal accuracy, mean over the clients, %"},
+    {"personal-loss.svg", "personal_loss", "Personal loss", "personal loss, mean over the clients"},
+    {"client-accuracy.svg", "client_accuracy", "Accuracy on the clients' samples",
      "accuracy, mean over the clients, %"},
-    {"client-loss.svg", FIGURE_CLIENT_LOSS, "Loss on the clients' samples", "loss, mean over the clients"},
-    {"validation-accuracy.svg", FIGURE_VALIDATION_ACCURACY, "Accuracy on the validation samples",
+    {"client-loss.svg", "client_loss", "Loss on the clients' samples", "loss, mean over the clients"},
+    {"validation-accuracy.svg", "validation_accuracy", "Accuracy on the validation samples",
      "accuracy on the validation samples, %"},
-    {"validation-loss.svg", FIGURE_VALIDATION_LOSS, "Loss on the validation samples", "loss on the validation samples"},
-    {"balanced-accuracy.svg", FIGURE_BALANCED_ACCURACY, NULL, NULL},
-    {"macro-f1.svg", FIGURE_MACRO_F1, NULL, NULL},
-    {"auc.svg", FIGURE_AUC, NULL, NULL},
-    {"validation-balanced-accuracy.svg", FIGURE_VALIDATION_BALANCED_ACCURACY, NULL, NULL},
-    {"validation-macro-f1.svg", FIGURE_VALIDATION_MACRO_F1, NULL, NULL},
-    {"validation-auc.svg", FIGURE_VALIDATION_AUC, NULL, NULL},
-    {"metric.svg", FIGURE_METRIC, NULL, NULL},
-    {"loss.svg", FIGURE_LOSS, "Loss", "loss on the test samples"},
-    {"classes.svg", FIGURE_KINDS, NULL, NULL},
+    {"validation-loss.svg", "validation_loss", "Loss on the validation samples", "loss on the validation samples"},
+    {"balanced-accuracy.svg", "test_balanced_accuracy", NULL, NULL},
+    {"macro-f1.svg", "test_macro_f1", NULL, NULL},
+    {"auc.svg", "test_auc", NULL, NULL},
+    {"validation-balanced-accuracy.svg", "validation_balanced_accuracy", NULL, NULL},
+    {"validation-macro-f1.svg", "validation_macro_f1", NULL, NULL},
+    {"validation-auc.svg", "validation_auc", NULL, NULL},
+    {"metric.svg", "test_metrics", NULL, NULL},
+    {"loss.svg", "test_loss", "Loss", "loss on the test samples"},
+    {"classes.svg", NULL, NULL, NULL},
 };
 enum { DRAWINGS = sizeof drawings / sizeof *drawings };
 
@@ -200,17 +199,17 @@ static void add_losses(Room *room, const json_t *runs) {
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Drawing *drawing, FigureAxis by,
                           Error *err) {
     Room room;
-    char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 64];
+    char label[64], key[FIGURE_KEY_BYTES], name[RUN_FIGURE_NAME_BYTES], title[METRIC_NAME_BYTES + 64];
     const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
-    const RunFigure told = run_figure_told(first),
-                    figure = drawing->kind == FIGURE_METRIC ? told : (RunFigure){.kind = drawing->kind};
-    if (figure.kind != drawing->kind) return STATUS_OK;
-    const FigureFacts *facts = &figure_facts[figure.kind];
-    const char *name = run_figure_name(&figure);
-    const double scale = facts->is_share ? 100 : 1;
-    const bool is_loss = figure.kind == FIGURE_LOSS, is_one = json_array_size(runs) == 1, alone = is_loss && is_one,
-               of_all = is_loss || (figure.kind == FIGURE_VALIDATION_LOSS && !is_one);
+    const bool is_metric = strcmp(drawing->key, figure_metric.key) == 0;
+    const RunFigure told = run_figure_told(first), figure = is_metric ? told : run_figure_of_key(drawing->key);
+    if (is_metric && !run_figure_is_metric(&told)) return STATUS_OK;
+    run_figure_name(name, &figure);
     run_figure_key(key, &figure);
+    const bool is_share = run_figure_has(&figure, FIGURE_IS_SHARE), falls = run_figure_has(&figure, FIGURE_FALLS);
+    const double scale = is_share ? 100 : 1;
+    const bool is_loss = strcmp(key, "test_loss") == 0, is_one = json_array_size(runs) == 1, alone = is_loss && is_one,
+               of_all = is_loss || (strcmp(key, "validation_loss") == 0 && !is_one);
     const bool aims = json_is_number(target) && run_figure_same(&told, &figure);
     const double reference = aims ? scale * json_number_value(target) : (double)NAN;
     TRY(make_room(&room, runs, by, err));
@@ -218,7 +217,7 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
         add_losses(&room, runs);
     else
         add_groups(&room, runs, key, scale, of_all ? NULL : key);
-    snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
+    snprintf(label, sizeof label, "target: %.4g%s", reference, is_share ? " %" : "");
     snprintf(title, sizeof title, "%s by %s", drawing->title ? drawing->title : name, axes[by].by);
     const Chart chart = {.title = title,
                          .x_title = axes[by].title,
@@ -226,8 +225,8 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
                          .y_title = drawing->axis && !alone ? drawing->axis : name,
                          .curves = room.curves,
                          .count = room.curve_count,
-                         .most = facts->is_share ? 100 : 0,
-                         .logarithmic = facts->is_loss,
+                         .most = is_share ? 100 : 0,
+                         .logarithmic = falls,
                          .reference = reference,
                          .reference_label = label};
     *drawn = chart_has_points(&chart);
@@ -314,8 +313,8 @@ static Status write_figure(const Folder *folder, const Drawing *drawing, bool *d
     Status status = STATUS_OK;
     *drawn = false;
     if (file)
-        status = drawing->kind == FIGURE_KINDS ? draw_classes(file, drawn, runs, err)
-                                               : draw_figure(file, drawn, runs, drawing, axis, err);
+        status =
+            !drawing->key ? draw_classes(file, drawn, runs, err) : draw_figure(file, drawn, runs, drawing, axis, err);
     const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)

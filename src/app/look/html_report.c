@@ -185,13 +185,13 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
         finished += run->state == RUN_FINISHED;
         if (run_figure_is_better(&run->figure, run->best, best->best)) best = run;
     }
-    char text[RUN_FIGURE_TEXT_BYTES];
+    char text[RUN_FIGURE_TEXT_BYTES], name[RUN_FIGURE_NAME_BYTES];
     const RunFigure *figure = &best->figure;
     const double last = run_figure_in(best->values, figure);
     if (runs->count > 1) {
         add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
     } else {
-        if (!isnan(last)) add_fact(facts, run_figure_name(figure), "%s", run_figure_number(text, figure, last));
+        if (!isnan(last)) add_fact(facts, run_figure_name(name, figure), "%s", run_figure_number(text, figure, last));
         add_number(facts, best, "RMSE", "test_rmse", 4, 1, "");
         add_number(facts, best, "R2", "test_r2", 4, 1, "");
     }

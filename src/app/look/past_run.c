@@ -29,8 +29,8 @@ static double plus(double sum, double more) {
     return isnan(more) ? sum : sum + more;
 }
 
-double past_run_best(const PastRun *run, FigureKind kind) {
-    return run->figure.kind == kind ? run->best : NAN;
+double past_run_best(const PastRun *run, const RunFigure *figure) {
+    return run_figure_same(&run->figure, figure) ? run->best : NAN;
 }
 
 static Status note_values(PastRun *run, json_t *line, Error *err) {
@@ -66,12 +66,12 @@ static void note_round(PastRun *run, const json_t *line) {
 
 // Runs of earlier versions report personal accuracies only here.
 static void note_clients(PastRun *run, json_t *line) {
-    const FigureFacts *personal = &figure_facts[FIGURE_PERSONAL_ACCURACY];
     const char *model = json_string_value(json_object_get(line, "model"));
     json_t *mean = json_object_get(line, "accuracy_mean");
     const bool is_personal = model && strcmp(model, "personal") == 0;
-    if (is_personal && mean) json_object_set(run->values, personal->key, mean);
-    if (is_personal || (model && strcmp(model, "global") == 0 && !figure_facts[run->figure.kind].is_personal))
+    if (is_personal && mean) json_object_set(run->values, "personal_accuracy", mean);
+    if (is_personal ||
+        (model && strcmp(model, "global") == 0 && run_figure_row(&run->figure)->of != FIGURE_OF_PERSONAL))
         keep(&run->clients, line);
 }
 

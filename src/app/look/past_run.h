@@ -58,7 +58,7 @@ bool past_run_is_locked(const char *path);
 double past_run_number(const json_t *line, const char *key);
 
 // Returns the best value of a figure; NaN unless the run is about that.
-double past_run_best(const PastRun *run, FigureKind kind);
+double past_run_best(const PastRun *run, const RunFigure *figure);
 
 // Traits tell runs apart: their options, and the content of the files that options name (run_inputs.h). A trait is the
 // row of either. The first option_count are option_table, in its order.

@@ -40,17 +40,17 @@ static double number_in(const PastRun *run, const char *path) {
 // most runs no trainer is restarted.
 typedef enum Usual { USUALLY_NOTHING, USUALLY_0, USUALLY_1, USUALLY_ROUNDS, USUALLY_ROUNDS_TO_TARGET } Usual;
 
-typedef struct Figure {
+typedef struct ColumnRow {
     const char *title, *key;
     int decimals;
     double scale;
     double (*of)(const PastRun *run);
     const char *from, *plus; // without `of`: key of the record's last lines; of a second number, which is added
-    FigureKind best_of;      // without `of` and `from`: the best value of this figure
-    FigureKind about;        // shown if a run is about this figure; 0: always
+    const char *best_of;     // without `of` and `from`: the best value of the figure of this key of a round's line
+    const char *about;       // shown if a run is about this figure, by its key; NULL: always
     Usual usual;             // hidden if all runs have this value
     bool steady;
-} Figure;
+} ColumnRow;
 
 // With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
 static double best_tested(const PastRun *run, const char *key, const char *key_of_final) {
@@ -89,41 +89,41 @@ static double speed_of(const PastRun *run) {
 
 // Figures of each run that follow its options in the table; a figure that no run has gets no column. "Best" means best
 // by the figure that the run is about.
-static const Figure figures[] = {
+static const ColumnRow rows[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
     {"nodes", "nodes", 0, 1, .of = nodes_of, .steady = true, .usual = USUALLY_1},
     {"personal %", "personal_accuracy_percent", 2, 100, .from = "personal_accuracy"},
-    {"best personal %", "best_personal_percent", 2, 100, .best_of = FIGURE_PERSONAL_ACCURACY},
+    {"best personal %", "best_personal_percent", 2, 100, .best_of = "personal_accuracy"},
     {"personal loss", "personal_loss", 4, 1, .from = "personal_loss"},
-    {"best personal loss", "best_personal_loss", 4, 1, .best_of = FIGURE_PERSONAL_LOSS},
+    {"best personal loss", "best_personal_loss", 4, 1, .best_of = "personal_loss"},
     {"accuracy %", "accuracy_percent", 2, 100, .from = "test_accuracy"},
-    {"best %", "best_percent", 2, 100, .best_of = FIGURE_ACCURACY},
+    {"best %", "best_percent", 2, 100, .best_of = "test_accuracy"},
     {"test loss", "test_loss", 4, 1, .from = "test_loss"},
-    {"best loss", "best_loss", 4, 1, .best_of = FIGURE_LOSS},
+    {"best loss", "best_loss", 4, 1, .best_of = "test_loss"},
     {"test % of best", "best_model_test_percent", 2, 100, .of = best_test_accuracy},
     {"test loss of best", "best_model_test_loss", 4, 1, .of = best_test_loss},
     {"validation %", "validation_accuracy_percent", 2, 100, .from = "validation_accuracy"},
-    {"best validation %", "best_validation_percent", 2, 100, .best_of = FIGURE_VALIDATION_ACCURACY},
+    {"best validation %", "best_validation_percent", 2, 100, .best_of = "validation_accuracy"},
     {"validation loss", "validation_loss", 4, 1, .from = "validation_loss"},
-    {"best validation loss", "best_validation_loss", 4, 1, .best_of = FIGURE_VALIDATION_LOSS},
+    {"best validation loss", "best_validation_loss", 4, 1, .best_of = "validation_loss"},
     {"balanced %", "balanced_accuracy_percent", 2, 100, .from = "test_balanced_accuracy",
-     .about = FIGURE_BALANCED_ACCURACY},
-    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, .best_of = FIGURE_BALANCED_ACCURACY},
-    {"macro F1 %", "macro_f1_percent", 2, 100, .from = "test_macro_f1", .about = FIGURE_MACRO_F1},
-    {"best macro F1 %", "best_macro_f1_percent", 2, 100, .best_of = FIGURE_MACRO_F1},
-    {"AUC %", "auc_percent", 2, 100, .from = "test_auc", .about = FIGURE_AUC},
-    {"best AUC %", "best_auc_percent", 2, 100, .best_of = FIGURE_AUC},
+     .about = "test_balanced_accuracy"},
+    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, .best_of = "test_balanced_accuracy"},
+    {"macro F1 %", "macro_f1_percent", 2, 100, .from = "test_macro_f1", .about = "test_macro_f1"},
+    {"best macro F1 %", "best_macro_f1_percent", 2, 100, .best_of = "test_macro_f1"},
+    {"AUC %", "auc_percent", 2, 100, .from = "test_auc", .about = "test_auc"},
+    {"best AUC %", "best_auc_percent", 2, 100, .best_of = "test_auc"},
     {"best validation balanced %", "best_validation_balanced_percent", 2, 100,
-     .best_of = FIGURE_VALIDATION_BALANCED_ACCURACY},
-    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100, .best_of = FIGURE_VALIDATION_MACRO_F1},
-    {"best validation AUC %", "best_validation_auc_percent", 2, 100, .best_of = FIGURE_VALIDATION_AUC},
+     .best_of = "validation_balanced_accuracy"},
+    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100, .best_of = "validation_macro_f1"},
+    {"best validation AUC %", "best_validation_auc_percent", 2, 100, .best_of = "validation_auc"},
     {"labels %", "label_accuracy_percent", 2, 100, .from = "test_label_accuracy"},
     {"clients %", "client_accuracy_percent", 2, 100, .from = "client_accuracy"},
     {"new clients %", "new_clients_percent", 2, 100, .from = "new_clients_accuracy"},
     {"new fine-tuned %", "new_clients_finetuned_percent", 2, 100, .from = "new_clients_finetuned_accuracy"},
-    {"best clients %", "best_client_percent", 2, 100, .best_of = FIGURE_CLIENT_ACCURACY},
+    {"best clients %", "best_client_percent", 2, 100, .best_of = "client_accuracy"},
     {"client loss", "client_loss", 4, 1, .from = "client_loss"},
-    {"best client loss", "best_client_loss", 4, 1, .best_of = FIGURE_CLIENT_LOSS},
+    {"best client loss", "best_client_loss", 4, 1, .best_of = "client_loss"},
     {"RMSE", "test_rmse", 4, 1, .from = "test_rmse"},
     {"R2", "test_r2", 4, 1, .from = "test_r2"},
     {"MAE", "test_mae", 4, 1, .from = "test_mae"},
@@ -146,18 +146,23 @@ static const Figure figures[] = {
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
-enum { FIGURES = sizeof figures / sizeof *figures, FIRST_RESULT = 2 };
+enum { FIGURES = sizeof rows / sizeof *rows, FIRST_RESULT = 2 };
 
 static int figure_named(const char *key) {
     for (int f = 0; f < FIGURES; f++)
-        if (strcmp(figures[f].key, key) == 0) return f;
+        if (strcmp(rows[f].key, key) == 0) return f;
     return -1;
 }
 
+static double best_of(const PastRun *run, const char *key) {
+    const RunFigure figure = run_figure_of_key(key);
+    return past_run_best(run, &figure);
+}
+
 static double figure_of(const PastRun *run, int figure) {
-    const Figure *of = &figures[figure];
+    const ColumnRow *of = &rows[figure];
     if (of->of) return of->scale * of->of(run);
-    if (!of->from) return of->scale * past_run_best(run, of->best_of);
+    if (!of->from) return of->scale * best_of(run, of->best_of);
     return of->scale * (number_in(run, of->from) + (of->plus ? number_in(run, of->plus) : 0));
 }
 
@@ -169,7 +174,7 @@ static void suggest_keys(Suggestion *suggestion, const PastRuns *runs) {
         json_object_foreach(runs->all[i].clients, key, value) suggestion_consider(suggestion, key);
     }
     for (int f = 0; f < FIGURES; f++)
-        suggestion_consider(suggestion, figures[f].key);
+        suggestion_consider(suggestion, rows[f].key);
 }
 
 // Columns -------------------------------------------------------------------------------------------------------------
@@ -182,7 +187,7 @@ static RunColumn *add(RunColumns *columns, Table *table, const char *title, cons
 
 // Keys are unique: with --by rounds, the rounds are there.
 static void add_figure(RunColumns *columns, Table *table, int figure) {
-    const Figure *of = &figures[figure];
+    const ColumnRow *of = &rows[figure];
     for (size_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].key, of->key) == 0) return;
     RunColumn *column = add(columns, table, of->title, of->key, of->decimals);
@@ -193,7 +198,7 @@ static void add_figure(RunColumns *columns, Table *table, int figure) {
 static const char best_metric[] = "best_test_metrics.";
 
 static bool is_about_metric(const PastRun *run, const char *name) {
-    return run->figure.kind == FIGURE_METRIC && strcmp(run->figure.metric, name) == 0;
+    return run_figure_is_metric(&run->figure) && strcmp(run->figure.metric, name) == 0;
 }
 
 // Keys are those of a round's line, since a metric may have the name of another column or of an option.
@@ -222,25 +227,24 @@ static void add_metrics(RunColumns *columns, Table *table, const PastRuns *runs)
     json_t *value;
     int left = METRICS_MOST;
     for (size_t i = 0; i < runs->count; i++)
-        if (runs->all[i].figure.kind == FIGURE_METRIC) add_both(columns, table, runs->all[i].figure.metric, &left);
+        if (run_figure_is_metric(&runs->all[i].figure)) add_both(columns, table, runs->all[i].figure.metric, &left);
     for (size_t i = 0; i < runs->count; i++)
         json_object_foreach(json_object_get(runs->all[i].values, "test_metrics"), name, value)
             add_both(columns, table, name, &left);
 }
 
 // Runs are about a figure on the validation set, too.
-static bool is_about(const PastRuns *runs, FigureKind kind) {
-    for (size_t i = 0; i < runs->count; i++) {
-        const FigureKind of = runs->all[i].figure.kind;
-        if (of == kind || (figure_facts[of].is_validation && figure_facts[of].on_test == kind)) return true;
-    }
+static bool is_about(const PastRuns *runs, const char *key) {
+    const RunFigure figure = run_figure_of_key(key);
+    for (size_t i = 0; i < runs->count; i++)
+        if (run_figure_row(&runs->all[i].figure) == run_figure_row(&figure)) return true;
     return false;
 }
 
 // Figures of single classes are in every record, and shown where runs are about them.
 static bool is_shown(const PastRuns *runs, int figure) {
-    if (figures[figure].about) return is_about(runs, figures[figure].about);
-    if (figures[figure].usual == USUALLY_NOTHING) return true;
+    if (rows[figure].about) return is_about(runs, rows[figure].about);
+    if (rows[figure].usual == USUALLY_NOTHING) return true;
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
         const double usual[] = {[USUALLY_0] = 0,
@@ -248,7 +252,7 @@ static bool is_shown(const PastRuns *runs, int figure) {
                                 [USUALLY_ROUNDS] = run->rounds,
                                 [USUALLY_ROUNDS_TO_TARGET] = past_run_number(run->values, "rounds_to_target")};
         const double value = figure_of(run, figure);
-        if (!isnan(value) && value != usual[figures[figure].usual]) return true;
+        if (!isnan(value) && value != usual[rows[figure].usual]) return true;
     }
     return false;
 }

@@ -158,7 +158,7 @@ static void put_confusion(JsonObject *details, const PastRun *run) {
 
 static void make_details(JsonObject *details, const Reading *reading, const char *group) {
     const PastRun *run = reading->run;
-    char figure[METRIC_NAME_BYTES + 16];
+    char figure[FIGURE_KEY_BYTES];
     json_begin(details);
     put_readable(details, "path", run->path);
     put_readable(details, "group", group);

@@ -63,6 +63,12 @@ static bool note_computed(RunRounds *rounds, const json_t *line) {
            note_value(rounds, "loss_high", json_real(sorted_quantile(rounds->losses, count, 0.9)));
 }
 
+static bool note_figure(RunRounds *rounds, const json_t *line, const Figure *figure, bool validates) {
+    char key[FIGURE_KEY_BYTES];
+    figure_key(key, figure, validates);
+    return note_value(rounds, key, json_incref(json_object_get(line, key)));
+}
+
 static bool note_round(RunRounds *rounds, const json_t *line) {
     static const char *const keys[] = {"round",
                                        "train_loss",
@@ -75,16 +81,19 @@ static bool note_round(RunRounds *rounds, const json_t *line) {
                                        "link_joules_total",
                                        "epsilon",
                                        "sample_epsilon"};
-    const char *name, *metrics = figure_facts[FIGURE_METRIC].key;
+    const char *name;
     json_t *value, *waits = json_object_get(line, "barrier_wait_seconds"), *stale = json_object_get(line, "staleness");
     bool noted = note_computed(rounds, line);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         noted &= note_value(rounds, keys[k], json_incref(json_object_get(line, keys[k])));
-    for (int kind = 0; kind < FIGURE_METRIC; kind++)
-        noted &= note_value(rounds, figure_facts[kind].key, json_incref(json_object_get(line, figure_facts[kind].key)));
-    json_object_foreach(json_object_get(line, metrics), name, value) {
-        char key[METRIC_NAME_BYTES + 16];
-        snprintf(key, sizeof key, "%s.%s", metrics, name);
+    for (size_t i = 0; i < figure_count; i++) {
+        noted &= !figure_is_goal(&figure_table[i]) || note_figure(rounds, line, &figure_table[i], false);
+        noted &= !figure_is_goal(&figure_table[i]) || figure_table[i].of != FIGURE_OF_MODEL ||
+                 note_figure(rounds, line, &figure_table[i], true);
+    }
+    json_object_foreach(json_object_get(line, figure_metric.key), name, value) {
+        char key[FIGURE_KEY_BYTES];
+        snprintf(key, sizeof key, "%s.%s", figure_metric.key, name);
         noted &= note_value(rounds, key, json_incref(value));
     }
     noted &= json_array_append_new(rounds->waits, json_is_array(waits) ? json_incref(waits) : json_array()) == 0;

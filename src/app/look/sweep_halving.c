@@ -27,12 +27,14 @@ Status halving_check(const Job *jobs, const SweepPlan *plan, Error *err) {
         if (jobs[i].rounds != jobs[0].rounds)
             return fail(err, STATUS_USAGE,
                         "--search halving: all runs need the same --rounds, which it divides; give one value");
+    char names[2][RUN_FIGURE_NAME_BYTES];
     for (size_t i = 1; i < plan->count; i++)
         if (!run_figure_same(&jobs[i].figure, &jobs[0].figure))
             return fail(err, STATUS_USAGE,
                         "--search halving: %s and %s are not judged by the same figure: one is about its %s, the other "
                         "about its %s; give values of --algorithm and --target whose runs are about the same",
-                        jobs[0].name, jobs[i].name, run_figure_name(&jobs[0].figure), run_figure_name(&jobs[i].figure));
+                        jobs[0].name, jobs[i].name, run_figure_name(names[0], &jobs[0].figure),
+                        run_figure_name(names[1], &jobs[i].figure));
     return STATUS_OK;
 }
 
@@ -86,10 +88,6 @@ typedef struct Search {
     Score score;
 } Search;
 
-static RunFigure loss_beside(const RunFigure *figure) {
-    return (RunFigure){.kind = figure_facts[figure->kind].loss};
-}
-
 static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     Search *search = context;
@@ -100,7 +98,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
         run_figure_settle(&score->figure, line);
     const bool is_tested = json_is_number(json_object_get(line, "eval_seconds"));
     if (is_tested && json_integer_value(json_object_get(line, "round")) <= search->round) {
-        const RunFigure loss = loss_beside(&score->figure);
+        const RunFigure loss = run_figure_loss(&score->figure);
         *score = (Score){score->figure, run_figure_in(line, &score->figure), run_figure_in(line, &loss)};
     }
     return STATUS_OK;
@@ -135,13 +133,14 @@ static Score group_score(const Job *jobs, int rounds, const SweepPlan *plan, siz
 static bool is_better(const Score *a, const Score *b) {
     if (a->value != b->value && !(isnan(a->value) && isnan(b->value)))
         return run_figure_is_better(&a->figure, a->value, b->value);
-    const RunFigure loss = loss_beside(&a->figure);
+    const RunFigure loss = run_figure_loss(&a->figure);
     return run_figure_is_better(&loss, a->loss, b->loss);
 }
 
 // Different figures cannot be compared. A failed run may have none, and is skipped.
 static Status check_figures(const Score *scores, const size_t *firsts, size_t groups, const Job *jobs, Error *err) {
     size_t known = groups;
+    char names[2][RUN_FIGURE_NAME_BYTES];
     for (size_t i = 0; i < groups; i++) {
         if (isnan(scores[i].value)) continue;
         if (known == groups) known = i;
@@ -149,8 +148,8 @@ static Status check_figures(const Score *scores, const size_t *firsts, size_t gr
             return fail(err, STATUS_USAGE,
                         "--search halving: %s is about its %s, and %s about its %s, which cannot be compared; give "
                         "values whose runs are about the same",
-                        jobs[firsts[known]].name, run_figure_name(&scores[known].figure), jobs[firsts[i]].name,
-                        run_figure_name(&scores[i].figure));
+                        jobs[firsts[known]].name, run_figure_name(names[0], &scores[known].figure),
+                        jobs[firsts[i]].name, run_figure_name(names[1], &scores[i].figure));
     }
     return STATUS_OK;
 }

@@ -115,7 +115,9 @@ static void add_tests(Page *page, const TopState *state) {
     const PastRun *run = &state->run;
     const RunFigure *figure = &run->figure;
     const char *loss_key = top_loss_key(state), *set = strcmp(loss_key, "test_loss") == 0 ? "test" : "validation";
-    const bool is_loss = strcmp(figure_facts[figure->kind].key, loss_key) == 0;
+    char key[FIGURE_KEY_BYTES], name[RUN_FIGURE_NAME_BYTES];
+    run_figure_key(key, figure);
+    const bool is_loss = strcmp(key, loss_key) == 0;
     const int beside = 14;
     const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[64] = "", training[40] = "";
@@ -123,13 +125,13 @@ static void add_tests(Page *page, const TopState *state) {
     if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
     if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, past_run_number(run->values, loss_key));
     if (!isnan(run->best))
-        add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(figure),
+        add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(name, figure),
                   run_figure_number(now, figure, run_figure_in(run->values, figure)),
                   run_figure_number(best, figure, run->best), run->best_round, test, training);
     else if (*training)
         add_line(page, "%s", training + 2);
     spark(sparks, state->figures, state->tests, width);
-    if (!isnan(run->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(figure), sparks);
+    if (!isnan(run->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(name, figure), sparks);
     spark(sparks, state->losses, state->tests, width);
     if (state->tests > 0) add_line(page, " %s loss %s", set, sparks);
 }

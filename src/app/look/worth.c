@@ -17,7 +17,7 @@
 typedef struct Worth {
     LookOptions options;
     PastRun run;       // owned
-    FigureKind figure; // accuracy or loss, on the test set
+    RunFigure figure;  // accuracy or loss, on the test set
     uint8_t *absent;   // (clients): 1 for those that the run itself is without
     uint32_t *players; // (player_count): all others
     size_t player_count;
@@ -31,15 +31,20 @@ static void free_worth(Worth *worth) {
     past_run_free(&worth->run);
 }
 
+static bool is_loss(const Worth *worth) {
+    return run_figure_has(&worth->figure, FIGURE_FALLS);
+}
+
 // More is better; accuracies in percent.
 static double value_of(const Worth *worth, const PastRun *run) {
-    const double value = past_run_number(run->values, figure_facts[worth->figure].key);
-    return figure_facts[worth->figure].is_loss ? -value : 100 * value;
+    const double value = run_figure_in(run->values, &worth->figure);
+    return is_loss(worth) ? -value : 100 * value;
 }
 
 static Status refuse_figure(const Worth *worth, const char *path, Error *err) {
+    char name[RUN_FIGURE_NAME_BYTES];
     return fail(err, STATUS_USAGE, "%.200s has no %s on the test set; give --figure %s", path,
-                figure_facts[worth->figure].name, worth->figure == FIGURE_LOSS ? "accuracy" : "loss");
+                run_figure_name(name, &worth->figure), is_loss(worth) ? "accuracy" : "loss");
 }
 
 // Without an accuracy the loss is taken, unless the accuracy was asked for.
@@ -48,9 +53,11 @@ static Status choose_figure(Worth *worth, Error *err) {
     if (worth->run.state != RUN_FINISHED)
         return fail(err, STATUS_USAGE, "%.200s: the run is not finished; finish it with sounder train --resume %.200s",
                     path, path);
-    const bool has_accuracy = !isnan(past_run_number(worth->run.values, figure_facts[FIGURE_ACCURACY].key));
+    const RunFigure accuracy = run_figure_of_key("test_accuracy");
+    const bool has_accuracy = !isnan(run_figure_in(worth->run.values, &accuracy));
     const int asked = worth->options.figure;
-    worth->figure = asked == WORTH_LOSS || (asked == WORTH_BY_RUN && !has_accuracy) ? FIGURE_LOSS : FIGURE_ACCURACY;
+    worth->figure =
+        asked == WORTH_LOSS || (asked == WORTH_BY_RUN && !has_accuracy) ? run_figure_loss(&accuracy) : accuracy;
     return isnan(value_of(worth, &worth->run)) ? refuse_figure(worth, path, err) : STATUS_OK;
 }
 
@@ -148,7 +155,7 @@ static int by_worth(const void *a, const void *b) {
 
 static Status print_shares(const Worth *worth, Error *err) {
     const Coalitions *coalitions = &worth->coalitions;
-    const int decimals = worth->figure == FIGURE_LOSS ? 4 : 2;
+    const int decimals = is_loss(worth) ? 4 : 2;
     Row *rows = calloc(worth->player_count, sizeof *rows);
     if (!rows) return fail(err, STATUS_OS, "no memory for a table of %zu clients", worth->player_count);
     for (size_t i = 0; i < worth->player_count; i++)
@@ -176,14 +183,14 @@ static Status print_shares(const Worth *worth, Error *err) {
 // The Shapley values sum to what all clients together add to the untrained model, in every sample.
 static void print_sum(const Worth *worth) {
     const Coalitions *coalitions = &worth->coalitions;
-    const bool is_loss = worth->figure == FIGURE_LOSS;
-    const int decimals = is_loss ? 4 : 2;
-    const char *unit = is_loss ? "" : "%", *name = is_loss ? "loss" : "accuracy";
-    const double sign = is_loss ? -1 : 1, all = sign * coalitions->all[0].value;
+    const bool falls = is_loss(worth);
+    const int decimals = falls ? 4 : 2;
+    const char *unit = falls ? "" : "%", *name = falls ? "loss" : "accuracy";
+    const double sign = falls ? -1 : 1, all = sign * coalitions->all[0].value;
     char from[64];
     if (coalitions->samples == 0 && !coalitions->is_exact) {
         printf("\nleave-one-out: by how much the %s of %.*f%s would %s without the client, exactly, for this seed\n",
-               name, decimals, all, unit, is_loss ? "rise" : "fall");
+               name, decimals, all, unit, falls ? "rise" : "fall");
         return;
     }
     snprintf(from, sizeof from, coalitions->is_exact ? "all %zu coalitions, exact" : "%zu permutations, not truncated",

@@ -4,85 +4,83 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char metrics_key[] = "test_metrics";
+const Figure *run_figure_row(const RunFigure *figure) {
+    return figure->row ? figure->row : figure_find(FIGURE_OF_MODEL, "accuracy");
+}
 
-// clang-format off
-#define KEYS(figure)      .key = figure, .best = "best_" figure
-#define TEST_KEYS(figure) .key = "test_" figure, .best = "best_" figure
+bool run_figure_has(const RunFigure *figure, unsigned trait) {
+    return run_figure_row(figure)->traits & trait;
+}
 
-// Figures of single classes, on the test set and on the validation set.
-#define OF_CLASSES(figure, name_) \
-    {TEST_KEYS(figure), .name = name_, .word = name_ " ", .is_share = true, .of_classes = true, .loss = FIGURE_LOSS}
-#define OF_VALIDATION(figure, name_, on_test_) \
-    {KEYS("validation_" figure), .name = "validation " name_, .word = "validation " name_ " ", .is_validation = true, \
-     .is_share = true, .of_classes = true, .loss = FIGURE_VALIDATION_LOSS, .on_test = on_test_}
+bool run_figure_is_metric(const RunFigure *figure) {
+    return figure->row == &figure_metric;
+}
 
-const FigureFacts figure_facts[FIGURE_KINDS] = {
-    [FIGURE_ACCURACY] = {TEST_KEYS("accuracy"), .name = "accuracy", .word = "", .is_share = true, .loss = FIGURE_LOSS},
-    [FIGURE_LOSS] = {TEST_KEYS("loss"), .name = "loss", .word = "loss ", .is_loss = true, .loss = FIGURE_LOSS},
-    [FIGURE_PERSONAL_ACCURACY] = {KEYS("personal_accuracy"), .name = "personal accuracy", .word = "personal ",
-                                  .is_personal = true, .is_share = true, .loss = FIGURE_PERSONAL_LOSS},
-    [FIGURE_PERSONAL_LOSS] = {KEYS("personal_loss"), .name = "personal loss", .word = "personal loss ",
-                              .is_personal = true, .is_loss = true, .loss = FIGURE_PERSONAL_LOSS},
-    [FIGURE_CLIENT_ACCURACY] = {KEYS("client_accuracy"), .name = "client accuracy", .word = "clients ",
-                                .is_clients = true, .is_share = true, .loss = FIGURE_CLIENT_LOSS},
-    [FIGURE_CLIENT_LOSS] = {KEYS("client_loss"), .name = "client loss", .word = "client loss ",
-                            .is_clients = true, .is_loss = true, .loss = FIGURE_CLIENT_LOSS},
-    [FIGURE_VALIDATION_ACCURACY] = {KEYS("validation_accuracy"), .name = "validation accuracy", .word = "validation ",
-                                    .is_validation = true, .is_share = true, .loss = FIGURE_VALIDATION_LOSS,
-                                    .on_test = FIGURE_ACCURACY},
-    [FIGURE_VALIDATION_LOSS] = {KEYS("validation_loss"), .name = "validation loss", .word = "validation loss ",
-                                .is_validation = true, .is_loss = true, .loss = FIGURE_VALIDATION_LOSS,
-                                .on_test = FIGURE_LOSS},
-    [FIGURE_BALANCED_ACCURACY] = OF_CLASSES("balanced_accuracy", "balanced accuracy"),
-    [FIGURE_MACRO_F1] = OF_CLASSES("macro_f1", "macro F1"),
-    [FIGURE_AUC] = OF_CLASSES("auc", "AUC"),
-    [FIGURE_VALIDATION_BALANCED_ACCURACY] =
-        OF_VALIDATION("balanced_accuracy", "balanced accuracy", FIGURE_BALANCED_ACCURACY),
-    [FIGURE_VALIDATION_MACRO_F1] = OF_VALIDATION("macro_f1", "macro F1", FIGURE_MACRO_F1),
-    [FIGURE_VALIDATION_AUC] = OF_VALIDATION("auc", "AUC", FIGURE_AUC),
-    [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
-};
-// clang-format on
+RunFigure run_figure_of_key(const char *key) {
+    char own[FIGURE_KEY_BYTES];
+    for (size_t i = 0; i < figure_count; i++) {
+        const bool validates = strcmp(figure_key(own, &figure_table[i], true), key) == 0;
+        if (figure_is_goal(&figure_table[i]) &&
+            (validates || strcmp(figure_key(own, &figure_table[i], false), key) == 0))
+            return (RunFigure){.row = &figure_table[i],
+                               .validates = validates && figure_table[i].of == FIGURE_OF_MODEL};
+    }
+    return (RunFigure){0};
+}
+
+RunFigure run_figure_loss(const RunFigure *figure) {
+    const Figure *loss = figure_find(run_figure_row(figure)->of, "loss");
+    return (RunFigure){.row = loss ? loss : figure_find(FIGURE_OF_MODEL, "loss"), .validates = figure->validates};
+}
 
 bool run_figure_tests_clients(const RunFigure *figure) {
-    return figure_facts[figure->kind].is_personal || figure_facts[figure->kind].is_clients;
+    return figure_is_of_clients(run_figure_row(figure));
 }
 
 RunFigure run_figure_on_test(const RunFigure *figure) {
-    const FigureFacts *facts = &figure_facts[figure->kind];
-    if (figure->kind == FIGURE_METRIC) return *figure;
-    if (facts->is_validation) return (RunFigure){.kind = facts->on_test};
-    return (RunFigure){.kind = facts->is_loss ? FIGURE_LOSS : FIGURE_ACCURACY};
+    if (run_figure_is_metric(figure)) return *figure;
+    if (figure->validates) return (RunFigure){.row = figure->row};
+    return (RunFigure){.row = figure_find(FIGURE_OF_MODEL, run_figure_has(figure, FIGURE_FALLS) ? "loss" : "accuracy")};
 }
 
 bool run_figure_same(const RunFigure *a, const RunFigure *b) {
-    return a->kind == b->kind && a->falls == b->falls && strcmp(a->metric, b->metric) == 0;
+    return run_figure_row(a) == run_figure_row(b) && a->validates == b->validates && a->falls == b->falls &&
+           strcmp(a->metric, b->metric) == 0;
 }
 
-const char *run_figure_name(const RunFigure *figure) {
-    return figure->kind == FIGURE_METRIC ? figure->metric : figure_facts[figure->kind].name;
+const char *run_figure_name(char text[RUN_FIGURE_NAME_BYTES], const RunFigure *figure) {
+    snprintf(text, RUN_FIGURE_NAME_BYTES, "%s%s", figure->validates ? "validation " : "",
+             run_figure_is_metric(figure) ? figure->metric : run_figure_row(figure)->title);
+    return text;
 }
 
 bool run_figure_is_better(const RunFigure *figure, double a, double b) {
     if (isnan(a) || isnan(b)) return !isnan(a);
-    return figure_facts[figure->kind].is_loss || figure->falls ? a < b : a > b;
+    return run_figure_has(figure, FIGURE_FALLS) || figure->falls ? a < b : a > b;
 }
 
-void run_figure_key(char key[METRIC_NAME_BYTES + 16], const RunFigure *figure) {
-    const bool is_metric = figure->kind == FIGURE_METRIC;
-    snprintf(key, METRIC_NAME_BYTES + 16, "%s%s%s", figure_facts[figure->kind].key, is_metric ? "." : "",
-             figure->metric);
+void run_figure_key(char key[FIGURE_KEY_BYTES], const RunFigure *figure) {
+    char of[FIGURE_KEY_BYTES];
+    figure_key(of, run_figure_row(figure), figure->validates);
+    snprintf(key, FIGURE_KEY_BYTES, "%.31s%s%s", of, run_figure_is_metric(figure) ? "." : "", figure->metric);
+}
+
+const char *run_figure_best_key(char key[FIGURE_KEY_BYTES], const RunFigure *figure) {
+    static const char test[] = "test_";
+    char of[FIGURE_KEY_BYTES];
+    run_figure_key(of, figure);
+    const bool is_test = strncmp(of, test, sizeof test - 1) == 0;
+    snprintf(key, FIGURE_KEY_BYTES, "best_%.75s",
+             run_figure_is_metric(figure) ? "metric" : of + (is_test ? sizeof test - 1 : 0));
+    return key;
 }
 
 RunFigure run_figure_told(const json_t *start) {
     const char *key = json_string_value(json_object_get(start, "figure"));
-    const size_t prefix = sizeof metrics_key - 1;
-    RunFigure figure = {.kind = FIGURE_ACCURACY};
-    for (int kind = 0; kind < FIGURE_METRIC && key; kind++)
-        if (strcmp(figure_facts[kind].key, key) == 0) figure.kind = (FigureKind)kind;
-    if (!key || strncmp(key, metrics_key, prefix) != 0 || key[prefix] != '.') return figure;
-    figure = (RunFigure){.kind = FIGURE_METRIC, .falls = json_is_true(json_object_get(start, "lower_is_better"))};
+    const size_t prefix = strlen(figure_metric.key);
+    if (!key) return (RunFigure){0};
+    if (strncmp(key, figure_metric.key, prefix) != 0 || key[prefix] != '.') return run_figure_of_key(key);
+    RunFigure figure = {.row = &figure_metric, .falls = json_is_true(json_object_get(start, "lower_is_better"))};
     snprintf(figure.metric, sizeof figure.metric, "%s", key + prefix + 1);
     return figure;
 }
@@ -93,15 +91,18 @@ static double number_of(const json_t *line, const char *key) {
 }
 
 double run_figure_in(const json_t *round, const RunFigure *figure) {
-    if (figure->kind != FIGURE_METRIC) return number_of(round, figure_facts[figure->kind].key);
-    return number_of(json_object_get(round, metrics_key), figure->metric);
+    char key[FIGURE_KEY_BYTES];
+    if (run_figure_is_metric(figure)) return number_of(json_object_get(round, figure_metric.key), figure->metric);
+    return number_of(round, figure_key(key, run_figure_row(figure), figure->validates));
 }
 
 bool run_figure_settle(RunFigure *figure, const json_t *round) {
-    const FigureFacts *facts = &figure_facts[figure->kind];
-    if (!facts->is_share || json_object_get(round, facts->key)) return false;
-    if (!json_is_number(json_object_get(round, figure_facts[facts->loss].key))) return false;
-    *figure = (RunFigure){.kind = facts->loss};
+    char key[FIGURE_KEY_BYTES];
+    const RunFigure loss = run_figure_loss(figure);
+    run_figure_key(key, figure);
+    if (!run_figure_has(figure, FIGURE_IS_SHARE) || json_object_get(round, key)) return false;
+    if (isnan(run_figure_in(round, &loss))) return false;
+    *figure = loss;
     return true;
 }
 
@@ -112,17 +113,21 @@ const char *metric_text(char text[RUN_FIGURE_TEXT_BYTES], double value) {
 }
 
 const char *run_figure_number(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value) {
-    if (figure->kind == FIGURE_METRIC) return metric_text(text, value);
-    const bool is_share = figure_facts[figure->kind].is_share;
+    if (run_figure_is_metric(figure)) return metric_text(text, value);
+    const bool is_share = run_figure_has(figure, FIGURE_IS_SHARE);
     snprintf(text, RUN_FIGURE_TEXT_BYTES, is_share ? "%.2f%%" : "%.4f", is_share ? 100 * value : value);
     return text;
 }
 
 const char *run_figure_text(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value) {
-    const bool is_metric = figure->kind == FIGURE_METRIC;
+    const bool is_metric = run_figure_is_metric(figure);
+    const Figure *row = run_figure_row(figure);
     char number[RUN_FIGURE_TEXT_BYTES];
     run_figure_number(number, figure, value);
-    snprintf(text, RUN_FIGURE_TEXT_BYTES, "%s%s%s%.80s", figure->metric, is_metric ? " " : "",
-             figure_facts[figure->kind].word, number);
+    snprintf(text, RUN_FIGURE_TEXT_BYTES, "%s%s%s%.80s", figure->validates ? "validation " : "",
+             is_metric   ? figure->metric
+             : row->word ? row->word
+                         : row->title,
+             is_metric || !row->word ? " " : "", number);
     return text;
 }

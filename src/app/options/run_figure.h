@@ -15,50 +15,28 @@
 #include <stdbool.h>
 
 #include "app/options/options.h"
-#include "fedavg/rules/metric_sums.h"
-
-typedef enum FigureKind {
-    FIGURE_ACCURACY,
-    FIGURE_LOSS,
-    FIGURE_PERSONAL_ACCURACY,
-    FIGURE_PERSONAL_LOSS,
-    FIGURE_CLIENT_ACCURACY, // of the global model on the clients' own samples, a mean over the clients
-    FIGURE_CLIENT_LOSS,
-    FIGURE_VALIDATION_ACCURACY, // of the global model on the validation set
-    FIGURE_VALIDATION_LOSS,
-    FIGURE_BALANCED_ACCURACY, // of the global model on the test set (nn/answers.h)
-    FIGURE_MACRO_F1,
-    FIGURE_AUC,
-    FIGURE_VALIDATION_BALANCED_ACCURACY,
-    FIGURE_VALIDATION_MACRO_F1,
-    FIGURE_VALIDATION_AUC,
-    FIGURE_METRIC, // that a trainer's test reports by name
-    FIGURE_KINDS
-} FigureKind;
-
-typedef struct FigureFacts {
-    const char *key;        // in a round's line of metrics.jsonl
-    const char *name;       // for sentences and titles
-    const char *best;       // key of its best value in the summary
-    const char *word;       // before a number: "loss "
-    bool is_personal;       // of the clients' own models
-    bool is_clients;        // of the global model on the clients' samples
-    bool is_validation;     // of the global model on the validation set
-    bool of_classes;        // of single classes, by the net's answers
-    FigureKind on_test;     // of a figure on the validation set: its kin on the test set
-    bool is_loss, is_share; // less is better; a number from 0 to 1, shown in percent
-    FigureKind loss;        // decides between equal values, and stands in for an accuracy that there is not
-} FigureFacts;
-
-extern const FigureFacts figure_facts[FIGURE_KINDS];
+#include "fedavg/figures/figure.h"
 
 // Plain data; zeroed it is the accuracy.
 typedef struct RunFigure {
-    FigureKind kind;
-    bool falls;                     // METRIC: less is better
+    const Figure *row;              // NULL: the global model's accuracy; a trainer's metric: figure_metric
+    bool validates;                 // of the global model on the validation set
+    bool falls;                     // a metric: less is better
     bool is_square;                 // a loss of targets: the mean square, which was half of it in former versions
-    char metric[METRIC_NAME_BYTES]; // METRIC: its name
+    char metric[METRIC_NAME_BYTES]; // a metric: its name
 } RunFigure;
+
+const Figure *run_figure_row(const RunFigure *figure);
+
+// Whether its row has the trait, such as FIGURE_IS_SHARE.
+bool run_figure_has(const RunFigure *figure, unsigned trait);
+
+// The figure of this key of a round's line ("test_accuracy", "validation_macro_f1"), the accuracy where there is none.
+RunFigure run_figure_of_key(const char *key);
+
+// The loss of its models on its samples: it decides between equal values, and stands in for an accuracy that
+// there is not. A metric has that of the test set.
+RunFigure run_figure_loss(const RunFigure *figure);
 
 // Whether each test of the run also tests models on the clients' own samples.
 bool run_figure_tests_clients(const RunFigure *figure);
@@ -68,15 +46,24 @@ bool run_figure_tests_clients(const RunFigure *figure);
 RunFigure run_figure_on_test(const RunFigure *figure);
 
 bool run_figure_same(const RunFigure *a, const RunFigure *b);
-const char *run_figure_name(const RunFigure *figure); // "accuracy"; the metric's name
+bool run_figure_is_metric(const RunFigure *figure);
+
+// Writes "accuracy", "validation macro F1", or the metric's name, to the caller's text (RUN_FIGURE_NAME_BYTES), and
+// returns it.
+enum { RUN_FIGURE_NAME_BYTES = METRIC_NAME_BYTES + 16 };
+const char *run_figure_name(char text[RUN_FIGURE_NAME_BYTES], const RunFigure *figure);
 
 // Whether a is better than b. NaN is worse than every number.
 bool run_figure_is_better(const RunFigure *figure, double a, double b);
 
 // The line "start" of a run's record names the figure, each round's line has its value. NULL, and a line of a version
 // that named none, mean accuracy, the only figure then.
-void run_figure_key(char key[METRIC_NAME_BYTES + 16], const RunFigure *figure);
+void run_figure_key(char key[FIGURE_KEY_BYTES], const RunFigure *figure);
 RunFigure run_figure_told(const json_t *start);
+
+// The key of its best value in the summary: "best_accuracy", "best_validation_loss", "best_metric". Written to the
+// caller's text, and returned.
+const char *run_figure_best_key(char key[FIGURE_KEY_BYTES], const RunFigure *figure);
 
 // The value in a round's line; NaN if it has none.
 double run_figure_in(const json_t *round, const RunFigure *figure);

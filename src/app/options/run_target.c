@@ -9,37 +9,33 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "option_table.h"
 
-#define NAMED(name)  name, name "="
-#define ALWAYS(kind) kind, kind, kind
-
-// "accuracy" and "loss" are those of the models that the run is about, on the samples that its rounds are tested on.
-static const struct {
-    const char *name, *begun; // begun: for completion
-    FigureKind kind, personal, validation;
-} names[] = {
-    {NAMED("accuracy"), FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY, FIGURE_VALIDATION_ACCURACY},
-    {NAMED("loss"), FIGURE_LOSS, FIGURE_PERSONAL_LOSS, FIGURE_VALIDATION_LOSS},
-    {NAMED("test-accuracy"), ALWAYS(FIGURE_ACCURACY)},
-    {NAMED("test-loss"), ALWAYS(FIGURE_LOSS)},
-    {NAMED("personal-accuracy"), ALWAYS(FIGURE_PERSONAL_ACCURACY)},
-    {NAMED("personal-loss"), ALWAYS(FIGURE_PERSONAL_LOSS)},
-    {NAMED("client-accuracy"), ALWAYS(FIGURE_CLIENT_ACCURACY)},
-    {NAMED("client-loss"), ALWAYS(FIGURE_CLIENT_LOSS)},
-    {NAMED("validation-accuracy"), ALWAYS(FIGURE_VALIDATION_ACCURACY)},
-    {NAMED("validation-loss"), ALWAYS(FIGURE_VALIDATION_LOSS)},
-    {NAMED("balanced-accuracy"), FIGURE_BALANCED_ACCURACY, FIGURE_BALANCED_ACCURACY,
-     FIGURE_VALIDATION_BALANCED_ACCURACY},
-    {NAMED("macro-f1"), FIGURE_MACRO_F1, FIGURE_MACRO_F1, FIGURE_VALIDATION_MACRO_F1},
-    {NAMED("auc"), FIGURE_AUC, FIGURE_AUC, FIGURE_VALIDATION_AUC},
-};
-enum { NAMES = sizeof names / sizeof *names };
+// Names are numbered row by row, in the order of the fields of a row. *found gets the figure of name number
+// `index`, *of_run whether the name leaves models and samples to the run.
+static const FigureName *name_at(RunFigure *found, bool *of_run, size_t index) {
+    for (size_t i = 0; i < figure_count; i++) {
+        const FigureName *const names[] = {&figure_table[i].of_run, &figure_table[i].on_test,
+                                           &figure_table[i].on_validation};
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            *found = (RunFigure){.row = &figure_table[i], .validates = names[k] == &figure_table[i].on_validation};
+            *of_run = names[k] == &figure_table[i].of_run;
+            if (names[k]->name && index-- == 0) return names[k];
+        }
+    }
+    return NULL;
+}
 
 const char *figure_name(size_t index) {
-    return index < NAMES ? names[index].name : NULL;
+    RunFigure found;
+    bool of_run;
+    const FigureName *name = name_at(&found, &of_run, index);
+    return name ? name->name : NULL;
 }
 
 const char *target_name(size_t index) {
-    return index < NAMES ? names[index].begun : NULL;
+    RunFigure found;
+    bool of_run;
+    const FigureName *name = name_at(&found, &of_run, index);
+    return name ? name->begun : NULL;
 }
 
 // The parts of "perplexity<=20", and what sentences name.
@@ -66,8 +62,8 @@ static Status read_metric(RunFigure *figure, const Parts *parts, bool has_traine
     Error why;
     const char *value = parts->value ? parts->value : "", *these = parts->value ? "this or" : "it is better with";
     Suggestion suggestion = {.typed = parts->name};
-    for (int i = 0; i < NAMES && !has_trainer; i++)
-        suggestion_consider(&suggestion, names[i].name);
+    for (size_t i = 0; !has_trainer && figure_name(i); i++)
+        suggestion_consider(&suggestion, figure_name(i));
     if (!has_trainer)
         return fail(err, STATUS_USAGE, "%s %.100s: only the tests of a --trainer have figures of their own; %s%s%s",
                     parts->option, parts->text,
@@ -80,7 +76,7 @@ static Status read_metric(RunFigure *figure, const Parts *parts, bool has_traine
                     "%s %.100s: whether more or less %s is better is not known; write \"%s>%s\" (%s more) or \"%s<%s\" "
                     "(%s less)",
                     parts->option, parts->text, parts->name, parts->name, value, these, parts->name, value, these);
-    *figure = (RunFigure){.kind = FIGURE_METRIC, .falls = parts->sign == '<'};
+    *figure = (RunFigure){.row = &figure_metric, .falls = parts->sign == '<'};
     snprintf(figure->metric, sizeof figure->metric, "%.64s", parts->name);
     return STATUS_OK;
 }
@@ -103,7 +99,7 @@ double target_value(const char *text) {
 
 static Status read_value(double *value, const Parts *parts, const RunFigure *figure, Error *err) {
     bool is_percent;
-    const bool is_share = figure_facts[figure->kind].is_share, is_loss = figure_facts[figure->kind].is_loss;
+    const bool is_share = run_figure_has(figure, FIGURE_IS_SHARE), is_loss = run_figure_has(figure, FIGURE_FALLS);
     if (!read_number(value, &is_percent, parts->value) || (is_percent && !is_share))
         return fail(err, STATUS_USAGE, "%s %.100s: needs a number, such as %s%c%s", parts->option, parts->text,
                     parts->name, parts->sign,
@@ -116,42 +112,46 @@ static Status read_value(double *value, const Parts *parts, const RunFigure *fig
 }
 
 static Status check_figure(const RunFigure *figure, const Parts *parts, const Options *options, Error *err) {
-    const FigureFacts *facts = &figure_facts[figure->kind];
-    const char wrong = facts->is_loss ? '>' : '<';
-    if (figure->kind != FIGURE_METRIC && parts->sign == wrong)
+    const Figure *row = run_figure_row(figure);
+    const bool falls = row->traits & FIGURE_FALLS;
+    if (!run_figure_is_metric(figure) && parts->sign == (falls ? '>' : '<'))
         return fail(err, STATUS_USAGE, "%s %.100s: %s is better; write %s=%.40s", parts->option, parts->text,
-                    facts->is_loss ? "a smaller loss" : "a higher accuracy", parts->name, parts->value);
-    if (facts->is_personal && options->recipe.personal.row == PERSONAL_NONE)
+                    falls ? "a smaller loss" : "a higher accuracy", parts->name, parts->value);
+    if (row->of == FIGURE_OF_PERSONAL && options->recipe.personal.row == PERSONAL_NONE)
         return fail(err, STATUS_USAGE,
                     "%s %.100s: --algorithm %.100s trains no models of the clients' own; take accuracy, or "
                     "client-accuracy for the global model on the clients' samples",
                     parts->option, parts->text, options->algorithm);
-    if (facts->is_validation && !options_validate(options) && options->validation_data == OWN_VALIDATION_NONE)
+    if (figure->validates && !options_validate(options) && options->validation_data == OWN_VALIDATION_NONE)
         return fail(err, STATUS_USAGE, "%s %.100s: there is no validation set; give --validation 0.1", parts->option,
                     parts->text);
-    if ((figure->kind == FIGURE_ACCURACY || figure->kind == FIGURE_LOSS) && options_validate(options))
+    if (row->of == FIGURE_OF_MODEL && !figure->validates && options_validate(options))
         return fail(err, STATUS_USAGE, "%s %.100s: with a validation set the test set is used only at the end; take %s",
-                    parts->option, parts->text, facts->is_share ? "accuracy" : "loss");
-    if (facts->is_clients && options_algorithm(options).engine->whole_cohort)
+                    parts->option, parts->text, row->of_run.name);
+    if (row->of == FIGURE_OF_CLIENTS && options_algorithm(options).engine->whole_cohort)
         return fail(err, STATUS_USAGE, "%s %.100s: --algorithm %.100s tests no clients; take accuracy or loss",
                     parts->option, parts->text, options->algorithm);
     return STATUS_OK;
 }
 
-// A trainer's test may have a metric of a name such as auc, which the engine's test computes itself.
+// A trainer's test may have a metric of a name such as auc, which the engine's test computes itself. A
+// name that leaves that to the run means the clients' own models if they are tested for it, and the validation set if
+// there is one.
 static Status read_figure(RunFigure *figure, const Parts *parts, const Options *options, Error *err) {
     const bool has_trainer = options->trainer[0], is_personal = options->recipe.personal.row != PERSONAL_NONE;
-    int i = 0;
-    while (i < NAMES &&
-           (!option_same_name(names[i].name, parts->name) || (has_trainer && figure_facts[names[i].kind].of_classes)))
+    const FigureName *name;
+    bool of_run;
+    size_t i = 0;
+    while ((name = name_at(figure, &of_run, i)) &&
+           (!option_same_name(name->name, parts->name) || (has_trainer && run_figure_has(figure, FIGURE_OF_CLASSES))))
         i++;
-    *figure = (RunFigure){0};
-    if (i == NAMES)
+    if (!name) {
         TRY(read_metric(figure, parts, has_trainer, err));
-    else if (is_personal && names[i].personal != names[i].kind)
-        figure->kind = names[i].personal;
-    else
-        figure->kind = options_validate(options) ? names[i].validation : names[i].kind;
+    } else if (of_run) {
+        const Figure *personal = is_personal ? figure_find(FIGURE_OF_PERSONAL, figure->row->key) : NULL;
+        *figure =
+            (RunFigure){.row = personal ? personal : figure->row, .validates = !personal && options_validate(options)};
+    }
     return check_figure(figure, parts, options, err);
 }
 
@@ -193,15 +193,13 @@ static RunFigure figure_of(const Options *options, bool has_targets) {
     if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
     if (options->patience_by[0] && patience_by_read(&named, options, &ignored) == STATUS_OK) return named;
     const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
-    RunFigure figure = {.kind = is_personal                 ? FIGURE_PERSONAL_ACCURACY
-                                : options_validate(options) ? FIGURE_VALIDATION_ACCURACY
-                                                            : FIGURE_ACCURACY};
-    if (has_targets) figure.kind = figure_facts[figure.kind].loss;
-    return figure;
+    return (RunFigure){
+        .row = figure_find(is_personal ? FIGURE_OF_PERSONAL : FIGURE_OF_MODEL, has_targets ? "loss" : "accuracy"),
+        .validates = !is_personal && options_validate(options)};
 }
 
 RunFigure run_figure_of(const Options *options, bool has_targets) {
     RunFigure figure = figure_of(options, has_targets);
-    figure.is_square = has_targets && figure_facts[figure.kind].is_loss;
+    figure.is_square = has_targets && run_figure_has(&figure, FIGURE_FALLS);
     return figure;
 }

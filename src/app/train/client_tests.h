@@ -7,23 +7,8 @@
 #define SOUNDER_APP_TRAIN_CLIENT_TESTS_H
 
 #include "base/err.h"
+#include "fedavg/figures/round_facts.h"
 #include "fedavg/memory/run_memory.h"
-#include "fedavg/rules/combine/fairness.h"
-
-typedef struct ClientTests {
-    uint32_t clients;       // clients with samples; 0: none has any, or none was tested
-    uint32_t untested;      // clients without samples
-    uint32_t never_trained; // of the clients: with personal models, those that have never trained
-    uint32_t clusters;      // models that the clients have taken (personal clusters); 1: there is one
-    int64_t clients_of[PERSONAL_MOST_CLUSTERS]; // of the clients: those of each of several models
-    uint64_t samples, hits;                     // sums over all clients
-    double loss_sum;                            // sum over the samples
-    bool judged;                                // whether the tests count hits; otherwise the accuracy's mean is NaN
-    MetricSums metrics;                         // of a trainer, over the samples of all clients
-    // Over the clients, by the size of the figure: the best tenth has the largest losses. The means are NaN without
-    // clients.
-    Fairness accuracy, loss;
-} ClientTests;
 
 ClientTests client_tests_none(void);
 

@@ -64,23 +64,32 @@ static void describe_clusters(char *text, size_t bytes, const ClientTests *tests
                  c + 1 < tests->clusters ? "" : ")");
 }
 
-// Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
+// Adds "  test 0.4567   40.80%  attack   1.00%": the loss, the figures that each line shows, and that of the run. The
+// line says which set of samples they are of.
+static void describe_model(char text[TEST_BYTES], const RoundTest *test, const Figure *about) {
+    char value[RUN_FIGURE_TEXT_BYTES];
+    const RoundFacts facts = {.test = test, .about = about};
+    if (test->tested)
+        text_add(text, TEST_BYTES, "  %s %.4f", test->validates ? "validation" : "test", log_real(test->loss));
+    for (size_t i = 0; i < figure_count; i++) {
+        const Figure *figure = &figure_table[i];
+        const RunFigure shown = {.row = figure};
+        const bool in_line = figure->traits & FIGURE_IN_LINE;
+        if (!in_line && !(figure == about && figure->traits & FIGURE_OF_CLASSES && test->tested)) continue;
+        const double number = figure->value(&facts);
+        if (in_line && isnan(number)) continue;
+        text_add(text, TEST_BYTES, "  %s%s%*s", figure->word ? figure->word : figure->title, figure->word ? "" : " ",
+                 figure->width, run_figure_number(value, &shown, number));
+    }
+}
+
+// Writes the results of all tests to text (TEST_BYTES); empty without a test.
 static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of, bool shows_cohorts) {
     char notes[128] = "", clients[TEST_BYTES], fresh[NEW_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
-    const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
-    const RunFigure shown =
-        figure_facts[of->kind].is_validation ? run_figure_on_test(of) : *of; // the line says which set
+    const RunFigure figure = run_figure_of_key(isnan(personal->accuracy.mean) ? "personal_loss" : "personal_accuracy");
     text[0] = '\0';
-    const char *set = test->validates ? "validation" : "test";
-    if (test->tested) text_add(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
-    if (!isnan(test->accuracy)) text_add(text, TEST_BYTES, "  %6.2f%%", 100 * test->accuracy);
-    if (!isnan(test->figures.label_accuracy))
-        text_add(text, TEST_BYTES, "  labels %.2f%%", 100 * test->figures.label_accuracy);
-    if (figure_facts[of->kind].of_classes && test->tested)
-        text_add(text, TEST_BYTES, "  %s", run_figure_text(value, &shown, round_test_value(test, of)));
-    if (!isnan(test->rmse)) text_add(text, TEST_BYTES, "  RMSE %.4f", test->rmse);
-    if (!isnan(test->attack_success)) text_add(text, TEST_BYTES, "  attack %6.2f%%", 100 * test->attack_success);
+    describe_model(text, test, run_figure_row(of));
     describe_clients(clients, test);
     if (personal->never_trained > 0 && shows_cohorts)
         snprintf(notes, sizeof notes, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
@@ -101,7 +110,8 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
     const bool on_test = test->validates && !run_figure_tests_clients(figure);
     const RunFigure shown = on_test ? run_figure_on_test(figure) : *figure;
     if (!test->tested) return;
-    if (shown.kind == FIGURE_LOSS && final->has_targets)
+    const RunFigure loss = run_figure_of_key("test_loss");
+    if (run_figure_same(&shown, &loss) && final->has_targets)
         snprintf(more, sizeof more, " (%s)", regression_text(regression, final->rmse, final->r2));
     if (on_test) snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
     progress_say(progress, "%s%s%s after %u round%s%s, %.2f s%s\n",

@@ -43,26 +43,10 @@ RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
 }
 
 double round_test_value(const RoundTest *test, const RunFigure *figure) {
-    const AnswerFigures *of = &test->figures;
-    assert(figure->kind <= FIGURE_METRIC);
-    const double accuracy[] = {test->accuracy, NAN}, loss[] = {test->loss, NAN},
-                 balanced[] = {of->balanced_accuracy, NAN}, f1[] = {of->macro_f1, NAN}, auc[] = {of->auc, NAN};
-    const bool validates = test->validates;
-    const double values[FIGURE_METRIC] = {[FIGURE_ACCURACY] = accuracy[validates],
-                                          [FIGURE_LOSS] = loss[validates],
-                                          [FIGURE_PERSONAL_ACCURACY] = test->personal.accuracy.mean,
-                                          [FIGURE_PERSONAL_LOSS] = test->personal.loss.mean,
-                                          [FIGURE_CLIENT_ACCURACY] = test->clients.accuracy.mean,
-                                          [FIGURE_CLIENT_LOSS] = test->clients.loss.mean,
-                                          [FIGURE_VALIDATION_ACCURACY] = accuracy[!validates],
-                                          [FIGURE_VALIDATION_LOSS] = loss[!validates],
-                                          [FIGURE_BALANCED_ACCURACY] = balanced[validates],
-                                          [FIGURE_MACRO_F1] = f1[validates],
-                                          [FIGURE_AUC] = auc[validates],
-                                          [FIGURE_VALIDATION_BALANCED_ACCURACY] = balanced[!validates],
-                                          [FIGURE_VALIDATION_MACRO_F1] = f1[!validates],
-                                          [FIGURE_VALIDATION_AUC] = auc[!validates]};
-    return figure->kind == FIGURE_METRIC ? metric_sums_value(&test->metrics, figure->metric) : values[figure->kind];
+    const Figure *row = run_figure_row(figure);
+    if (run_figure_is_metric(figure)) return metric_sums_value(&test->metrics, figure->metric);
+    if (row->of == FIGURE_OF_MODEL && figure->validates != test->validates) return NAN;
+    return row->value(&(RoundFacts){.test = test});
 }
 
 double target_variance(const Dataset *data, const DatasetSplit *split, const uint32_t *indices, uint32_t count) {

@@ -13,22 +13,6 @@
 #include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
 
-// Results of a round's tests; NaN if not tested, or if there is no such figure.
-typedef struct RoundTest {
-    bool tested, has_targets;
-    bool validates;        // the global model was tested on the validation set
-    bool judged;           // whether tests count hits: not with targets, and a trainer's need not
-    double loss, accuracy; // of the global model; no accuracy if hits are not counted
-    double rmse, r2;       // with targets only
-    AnswerFigures figures; // of the global model's answers
-    double attack_success; // success of a backdoor
-    MetricSums metrics;    // of a trainer
-    ClientTests personal;  // the clients' own models on the clients' own samples
-    ClientTests clients;   // the global model on the clients' own samples
-    // The global model on the samples of clients that never train, and after further training on those.
-    ClientTests new_clients, new_tuned;
-} RoundTest;
-
 // Returns the results of a round without a test.
 RoundTest round_test_none(const Dataset *data);
 

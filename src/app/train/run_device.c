@@ -54,8 +54,9 @@ static Status check_possible(const Options *options, Error *err) {
     traits.has[TRAIT_ON_GPU] = true;
     TRY(options_check_traits(options, &traits, err));
     const RunFigure figure = run_figure_of(options, false);
-    if (figure_facts[figure.kind].of_classes && figure_facts[figure.kind].is_validation)
-        return fail(err, STATUS_USAGE, "the %s is computed on the CPU alone", run_figure_name(&figure));
+    char name[RUN_FIGURE_NAME_BYTES];
+    if (run_figure_has(&figure, FIGURE_OF_CLASSES) && figure.validates)
+        return fail(err, STATUS_USAGE, "the %s is computed on the CPU alone", run_figure_name(name, &figure));
     if (device_is_built()) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "this sounder was built without CUDA (build it where the CUDA toolkit is installed)");

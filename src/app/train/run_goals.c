@@ -6,26 +6,26 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "fedavg/memory/fingerprint.h"
 
 Status goals_check(const Target *target, const Options *options, const Dataset *data, Error *err) {
     const RunFigure figure = run_figure_of(options, false);
     const bool is_named = target->given || options->patience_by[0];
-    const FigureFacts *facts = &figure_facts[figure.kind];
+    const unsigned traits = run_figure_row(&figure)->traits;
     const char *name = target->given ? "target" : "patience-by";
-    const bool by_classes =
-        facts->of_classes && figure.kind != FIGURE_MACRO_F1 && figure.kind != FIGURE_VALIDATION_MACRO_F1;
-    if (is_named && by_classes && dataset_has_rows(&data->items))
+    char of[RUN_FIGURE_NAME_BYTES];
+    if (is_named && traits & FIGURE_OF_ONE_LABEL && dataset_has_rows(&data->items))
         return options_refuse(options, name, err,
                               ": the samples of %.64s have several labels each, and so a model no %s; take macro-f1",
-                              data->name, facts->name);
-    if (is_named && facts->is_share && dataset_has_numbers(&data->items))
+                              data->name, run_figure_name(of, &figure));
+    if (is_named && traits & FIGURE_IS_SHARE && dataset_has_numbers(&data->items))
         return options_refuse(options, name, err,
                               ": the samples of %.64s have targets, no classes, and so a model no %s; write loss%s, or "
                               "end the run with --patience, which goes by the loss",
-                              data->name, facts->of_classes ? facts->name : "accuracy", target->given ? "=VALUE" : "");
-    if (!is_named || data->classes == 2 || (figure.kind != FIGURE_AUC && figure.kind != FIGURE_VALIDATION_AUC))
-        return STATUS_OK;
+                              data->name, traits & FIGURE_OF_CLASSES ? run_figure_name(of, &figure) : "accuracy",
+                              target->given ? "=VALUE" : "");
+    if (!is_named || data->classes == 2 || !(traits & FIGURE_OF_TWO_CLASSES)) return STATUS_OK;
     return options_refuse(options, name, err,
                           ": an AUC is of two classes, and %.64s has %d; take balanced-accuracy or macro-f1, which "
                           "count all classes alike",
@@ -36,18 +36,22 @@ Status goals_check(const Target *target, const Options *options, const Dataset *
 static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigure *figure) {
     const size_t room = sizeof(((Goals *)0)->figure), length = strlen(figure->metric);
     const char side = figure->falls ? '<' : '>';
-    if (figure->kind != FIGURE_METRIC)
-        snprintf(text, room, "%s%s", figure_facts[figure->kind].key, figure->is_square ? ":square" : "");
+    char key[FIGURE_KEY_BYTES];
+    run_figure_key(key, figure);
+    if (!run_figure_is_metric(figure))
+        snprintf(text, room, "%.*s", (int)room - 1, key);
     else if (length + 2 <= room)
         snprintf(text, room, "%.*s%c", (int)room - 2, figure->metric, side); // all of it, which GCC does not see
     else
         snprintf(text, room, "%.13s~%016llx%c", figure->metric, (unsigned long long)XXH3_64bits(figure->metric, length),
                  side);
+    if (figure->is_square) text_add(text, room, ":square");
 }
 
 void goals_settle(const Goals *goals, RunFigure *figure) {
     char told[sizeof goals->figure];
-    const RunFigure loss = {.kind = figure_facts[figure->kind].loss, .is_square = figure->is_square};
+    RunFigure loss = run_figure_loss(figure);
+    loss.is_square = figure->is_square;
     write_figure(told, &loss);
     if (strcmp(goals->figure, told) == 0) *figure = loss;
 }
@@ -55,7 +59,9 @@ void goals_settle(const Goals *goals, RunFigure *figure) {
 // Checkpoints of versions in which the squared loss was half of the mean square name it without ":square". A target
 // counts in mean squares from here on.
 static void take_halves(Goals *goals, const Target *target, const RunFigure *figure) {
-    if (!figure->is_square || strcmp(goals->figure, figure_facts[figure->kind].key) != 0) return;
+    char key[FIGURE_KEY_BYTES];
+    run_figure_key(key, figure);
+    if (!figure->is_square || strcmp(goals->figure, key) != 0) return;
     goals->best *= 2;
     write_figure(goals->figure, figure);
     log_warning("losses of this run were half of the mean square so far, and are the mean square (PyTorch's MSELoss) "
@@ -70,7 +76,7 @@ void goals_begin(Goals *goals, const Target *target, const RunFigure *figure) {
     char wanted[sizeof goals->figure];
     write_figure(wanted, figure);
     take_halves(goals, target, figure);
-    const bool is_older = goals->figure[0] == '\0' && figure->kind == FIGURE_ACCURACY;
+    const bool is_older = goals->figure[0] == '\0' && run_figure_same(figure, &(RunFigure){0});
     if (!is_older && strcmp(goals->figure, wanted) != 0) *goals = (Goals){0};
     memcpy(goals->figure, wanted, sizeof wanted);
     if (goals->target == target->value) return;
@@ -124,11 +130,12 @@ bool goals_end(const Goals *goals, const Options *options) {
 void goals_put(JsonObject *line, const Goals *goals, const Options *options, const RunFigure *figure) {
     bool reached = goals->target_round > 0,
          counted = reached && goals->target_totals.down_bytes > 0; // runs without clients count none
-    if (goals->tested_round > 0) put_real(line, figure_facts[figure->kind].best, goals->best);
+    char best[FIGURE_KEY_BYTES];
+    if (goals->tested_round > 0) put_real(line, run_figure_best_key(best, figure), goals->best);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
     if (!options->target[0]) return;
     put_text(line, "target", options->target);
-    if (figure_facts[figure->kind].is_share) put_real(line, "target_accuracy", goals->target);
+    if (run_figure_has(figure, FIGURE_IS_SHARE)) put_real(line, "target_accuracy", goals->target);
     put_real(line, "rounds_to_target", reached ? (double)goals->target_round : NAN);
     put_real(line, "rounds_to_target_interpolated", reached ? goals->target_crossing : NAN);
     put_real(line, "down_bytes_to_target", counted ? (double)goals->target_totals.down_bytes : NAN);

@@ -226,55 +226,26 @@ static void put_pending(JsonObject *line, const Pending *pending) {
     put_staleness(line, pending->staleness, pending->staleness_mean);
 }
 
-// Adds the results of the global model: prefix_loss, prefix_accuracy, ...
-static void put_global_test(JsonObject *line, const RoundTest *test, const char *prefix) {
-    const AnswerFigures *of = &test->figures;
-    const struct {
-        const char *name;
-        double value;
-        bool has;
-    } results[] = {{"loss", test->loss, true},
-                   {"rmse", test->rmse, test->has_targets},
-                   {"r2", test->r2, test->has_targets},
-                   {"mae", of->mae, test->has_targets && !isnan(of->mae)},
-                   {"accuracy", test->accuracy, !test->has_targets && test->judged},
-                   {"label_accuracy", of->label_accuracy, !isnan(of->label_accuracy)},
-                   {"balanced_accuracy", of->balanced_accuracy, !isnan(of->balanced_accuracy)},
-                   {"macro_f1", of->macro_f1, !isnan(of->macro_f1)},
-                   {"auc", of->auc, !isnan(of->auc)}};
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s_%s", prefix, results[i].name);
-        if (results[i].has) put_real(line, key, results[i].value);
-    }
-}
-
-// Means over the clients that never train.
-static void put_new_clients(JsonObject *line, const RoundTest *test) {
-    const struct {
-        const char *accuracy, *loss;
-        const ClientTests *tests;
-    } kinds[] = {{"new_clients_accuracy", "new_clients_loss", &test->new_clients},
-                 {"new_clients_finetuned_accuracy", "new_clients_finetuned_loss", &test->new_tuned}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i].tests->clients == 0) continue;
-        if (!isnan(kinds[i].tests->accuracy.mean)) put_real(line, kinds[i].accuracy, kinds[i].tests->accuracy.mean);
-        put_real(line, kinds[i].loss, kinds[i].tests->loss.mean);
+// Adds the figures of one kind that the line lists, under their keys after the prefix.
+static void put_figures(JsonObject *line, FigureOf of, const RoundFacts *facts, const char *prefix) {
+    for (size_t i = 0; i < figure_count; i++) {
+        char key[FIGURE_KEY_BYTES], prefixed[FIGURE_KEY_BYTES + 16];
+        if (figure_table[i].of != of || !figure_is_listed(&figure_table[i], facts)) continue;
+        figure_key(key, &figure_table[i], facts->test->validates);
+        snprintf(prefixed, sizeof prefixed, "%.15s%s", prefix, key);
+        put_real(line, prefixed, figure_table[i].value(facts));
     }
 }
 
 static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
-    const FigureFacts *facts = &figure_facts[figure->kind];
-    put_global_test(line, test, test->validates ? "validation" : "test");
-    if (facts->of_classes && isnan(round_test_value(test, figure))) put_null(line, facts->key);
-    if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
-    if (run_figure_tests_clients(figure)) {
-        const RunFigure loss = {.kind = facts->loss};
-        put_real(line, facts->key, round_test_value(test, figure));
-        if (!facts->is_loss) put_real(line, figure_facts[loss.kind].key, round_test_value(test, &loss));
-    }
-    put_metrics(line, "test_metrics", &test->metrics);
-    put_new_clients(line, test);
+    static const FigureOf before[] = {FIGURE_OF_MODEL, FIGURE_OF_ATTACK, FIGURE_OF_PERSONAL, FIGURE_OF_CLIENTS},
+                          after[] = {FIGURE_OF_NEW_CLIENTS, FIGURE_OF_NEW_TUNED};
+    const RoundFacts facts = {.test = test, .about = run_figure_row(figure)};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        put_figures(line, before[i], &facts, "");
+    put_metrics(line, figure_metric.key, &test->metrics);
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        put_figures(line, after[i], &facts, "");
 }
 
 // Hashes these weights (count) of all models of the run: the hash of each is the seed of the next one.
@@ -378,10 +349,11 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->figure);
-    if (summary->last->validates) put_global_test(&line, summary->final, "test");
+    if (summary->last->validates) put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->final}, "");
     const char *each = dataset_has_rows(&memory->data.items) ? "test_accuracy_by_label" : "test_accuracy_by_class";
     if (summary->recalls) put_reals(&line, each, summary->recalls, (size_t)memory->data.classes);
-    if (summary->best_final->tested) put_global_test(&line, summary->best_final, "best_model_test");
+    if (summary->best_final->tested)
+        put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->best_final}, "best_model_");
     goals_put(&line, &memory->control->goals, summary->options, summary->figure);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);

@@ -290,7 +290,7 @@ static void put_trainer(JsonObject *line, const Options *options, const RunRecor
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
                         Error *err) {
-    char host[256] = "", figure[METRIC_NAME_BYTES + 16];
+    char host[256] = "", figure[FIGURE_KEY_BYTES];
     JsonObject line;
     gethostname(host, sizeof host - 1);
     metrics_begin(&line, "start");
@@ -306,7 +306,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "loss", record->loss);
     run_figure_key(figure, &record->figure);
     put_text(&line, "figure", figure);
-    if (record->figure.kind == FIGURE_METRIC) put_flag(&line, "lower_is_better", record->figure.falls);
+    if (run_figure_is_metric(&record->figure)) put_flag(&line, "lower_is_better", record->figure.falls);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
     if (options->trainer[0]) put_trainer(&line, options, record);

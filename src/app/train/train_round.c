@@ -48,25 +48,24 @@ static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, Eva
 // A trainer shows in its first test whether it counts hits and which metrics it has.
 static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
     char has[256] = "";
-    const FigureFacts *facts = &figure_facts[run->figure.kind];
     const MetricSums *metrics = &test->metrics;
     if (!run->options.trainer[0]) return STATUS_OK;
     const char *name = run->target.given ? "target" : "patience-by";
     const char *text = run->target.given ? run->options.target : run->options.patience_by;
     for (uint32_t i = 0; i < metrics->count; i++)
         text_list(has, sizeof has, metrics->all[i].name, strlen(metrics->all[i].name));
-    if (run->figure.kind == FIGURE_METRIC && !metric_sums_find(metrics, run->figure.metric))
+    if (run_figure_is_metric(&run->figure) && !metric_sums_find(metrics, run->figure.metric))
         return options_refuse(
             &run->options, name, err,
             " %.100s: the trainer's test reports %s; take one of these, or give turn.add(..., %s=...)", text,
             *has ? has : "no metric", run->figure.metric);
-    if (!facts->is_share || test->judged) return STATUS_OK;
+    if (!run_figure_has(&run->figure, FIGURE_IS_SHARE) || test->judged) return STATUS_OK;
     if (*text)
         return options_refuse(
             &run->options, name, err,
             " %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss%s", text,
             run->target.given ? "=VALUE" : "");
-    run->figure = (RunFigure){.kind = facts->loss};
+    run->figure = run_figure_loss(&run->figure);
     if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
     return STATUS_OK;
 }
@@ -78,7 +77,7 @@ Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err) 
     TRY(settle_figure(run, test, err));
     if (!run_figure_tests_clients(&run->figure)) return STATUS_OK;
     const uint64_t begin = clock_nanoseconds();
-    const bool personal = figure_facts[run->figure.kind].is_personal;
+    const bool personal = run_figure_row(&run->figure)->of == FIGURE_OF_PERSONAL;
     TRY(evaluate_clients(run, personal ? &test->personal : &test->clients, round,
                          personal ? EVALUATE_PERSONAL : EVALUATE_CLIENT, err));
     run->report.evaluate_seconds += clock_seconds_since(begin);
@@ -89,9 +88,9 @@ Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err) 
 // one after further training by the client. due: --eval-clients-every asks for all of them; otherwise only results of
 // the round's test are reported. Call it right after test_models. Results of the global model go into *test.
 static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t round, bool due, Error *err) {
-    const FigureFacts *facts = &figure_facts[run->figure.kind];
+    const FigureOf of = run_figure_row(&run->figure)->of;
     const bool personal = run->options.recipe.personal.row != PERSONAL_NONE;
-    const bool own = test->tested && facts->is_personal, global = test->tested && facts->is_clients;
+    const bool own = test->tested && of == FIGURE_OF_PERSONAL, global = test->tested && of == FIGURE_OF_CLIENTS;
     const struct {
         EvaluationTask task;
         const char *model;
@@ -132,13 +131,14 @@ Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool ea
 
 static void say_goals(Run *run, uint32_t round, bool reaches_target) {
     const Goals *goals = &run->memory.control->goals;
-    if (reaches_target && figure_facts[run->figure.kind].is_share)
+    char name[RUN_FIGURE_NAME_BYTES];
+    if (reaches_target && run_figure_has(&run->figure, FIGURE_IS_SHARE))
         progress_say(&run->progress, "round %u reaches the target of %g%%\n", round, 100 * goals->target);
     else if (reaches_target)
         progress_say(&run->progress, "round %u reaches the target %s\n", round, run->options.target);
     if (goals_are_out_of_patience(goals, &run->options))
         progress_say(&run->progress, "the %s has not been better since round %u: patience ends\n",
-                     run_figure_name(&run->figure), goals->best_round);
+                     run_figure_name(name, &run->figure), goals->best_round);
 }
 
 Status train_check_data(const Run *run, Status status, Error *err) {

@@ -187,7 +187,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
     if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
     run->rounds.wants_answers =
-        figure_facts[run->figure.kind].of_classes || run->memory.config->spec.label_rows; // whose round says more
+        run_figure_has(&run->figure, FIGURE_OF_CLASSES) || run->memory.config->spec.label_rows; // whose round says more
     // A run that is to stop does not begin again on the CPU.
     if (!started && run->device.on_gpu && run->rounds.phases.supervisor.interrupts > 0)
         status = fail(err, STATUS_CANCELLED, "stopped by a signal before the workers were ready");

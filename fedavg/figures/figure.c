@@ -1,0 +1,142 @@
+#include "figure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+#define VALUE(name, expression) static double name(const RoundFacts *facts) { return expression; }
+// clang-format on
+
+VALUE(loss, facts->test->loss)
+VALUE(rmse, facts->test->rmse)
+VALUE(r2, facts->test->r2)
+VALUE(mae, facts->test->has_targets ? facts->test->figures.mae : (double)NAN)
+VALUE(accuracy, facts->test->accuracy)
+VALUE(label_accuracy, facts->test->figures.label_accuracy)
+VALUE(balanced_accuracy, facts->test->figures.balanced_accuracy)
+VALUE(macro_f1, facts->test->figures.macro_f1)
+VALUE(auc, facts->test->figures.auc)
+VALUE(attack_success, facts->test->attack_success)
+VALUE(personal_accuracy, facts->test->personal.accuracy.mean)
+VALUE(personal_loss, facts->test->personal.loss.mean)
+VALUE(client_accuracy, facts->test->clients.accuracy.mean)
+VALUE(client_loss, facts->test->clients.loss.mean)
+VALUE(new_accuracy, facts->test->new_clients.accuracy.mean)
+VALUE(new_loss, facts->test->new_clients.loss.mean)
+VALUE(tuned_accuracy, facts->test->new_tuned.accuracy.mean)
+VALUE(tuned_loss, facts->test->new_tuned.loss.mean)
+
+// Rounds without a test have these, too, as null.
+static bool always(const Figure *figure, const RoundFacts *facts) {
+    (void)figure, (void)facts;
+    return true;
+}
+
+static bool with_targets(const Figure *figure, const RoundFacts *facts) {
+    (void)figure;
+    return facts->test->has_targets;
+}
+
+static bool with_hits(const Figure *figure, const RoundFacts *facts) {
+    (void)figure;
+    return !facts->test->has_targets && facts->test->judged;
+}
+
+static bool if_known_or_asked(const Figure *figure, const RoundFacts *facts) {
+    return facts->about == figure || !isnan(figure->value(facts));
+}
+
+static bool if_asked(const Figure *figure, const RoundFacts *facts) {
+    return facts->about == figure;
+}
+
+// The loss is beside an accuracy that was asked for.
+static bool if_such_is_asked(const Figure *figure, const RoundFacts *facts) {
+    return facts->about && facts->about->of == figure->of;
+}
+
+static bool with_new(const Figure *figure, const RoundFacts *facts) {
+    (void)figure;
+    return facts->test->new_clients.clients > 0;
+}
+
+static bool with_tuned(const Figure *figure, const RoundFacts *facts) {
+    (void)figure;
+    return facts->test->new_tuned.clients > 0;
+}
+
+#define NAMED(name)                                                                                                    \
+    { name, name "=" }
+
+// clang-format off
+const Figure figure_table[] = {
+    {"loss", "loss", FIGURE_OF_MODEL, FIGURE_FALLS, .of_run = NAMED("loss"), .on_test = NAMED("test-loss"),
+     .on_validation = NAMED("validation-loss"), .listed = always, .value = loss},
+    {"rmse", "RMSE", FIGURE_OF_MODEL, FIGURE_FALLS | FIGURE_IN_LINE, .listed = with_targets, .value = rmse},
+    {"r2", "R2", FIGURE_OF_MODEL, 0, .listed = with_targets, .value = r2},
+    {"mae", "MAE", FIGURE_OF_MODEL, FIGURE_FALLS, .value = mae},
+    {"accuracy", "accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .word = "", .width = 7,
+     .of_run = NAMED("accuracy"), .on_test = NAMED("test-accuracy"), .on_validation = NAMED("validation-accuracy"),
+     .listed = with_hits, .value = accuracy},
+    {"label_accuracy", "label accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .word = "labels ",
+     .value = label_accuracy},
+    {"balanced_accuracy", "balanced accuracy", FIGURE_OF_MODEL,
+     FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL, .of_run = NAMED("balanced-accuracy"),
+     .listed = if_known_or_asked, .value = balanced_accuracy},
+    {"macro_f1", "macro F1", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_OF_CLASSES, .of_run = NAMED("macro-f1"),
+     .listed = if_known_or_asked, .value = macro_f1},
+    {"auc", "AUC", FIGURE_OF_MODEL,
+     FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL | FIGURE_OF_TWO_CLASSES, .of_run = NAMED("auc"),
+     .listed = if_known_or_asked, .value = auc},
+    {"attack_success", "attack success", FIGURE_OF_ATTACK, FIGURE_IS_SHARE | FIGURE_IN_LINE, .word = "attack ",
+     .width = 7, .value = attack_success},
+    {"accuracy", "personal accuracy", FIGURE_OF_PERSONAL, FIGURE_IS_SHARE, .word = "personal ",
+     .on_test = NAMED("personal-accuracy"), .listed = if_asked, .value = personal_accuracy},
+    {"loss", "personal loss", FIGURE_OF_PERSONAL, FIGURE_FALLS, .on_test = NAMED("personal-loss"),
+     .listed = if_such_is_asked, .value = personal_loss},
+    {"accuracy", "client accuracy", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .word = "clients ",
+     .on_test = NAMED("client-accuracy"), .listed = if_asked, .value = client_accuracy},
+    {"loss", "client loss", FIGURE_OF_CLIENTS, FIGURE_FALLS, .on_test = NAMED("client-loss"),
+     .listed = if_such_is_asked, .value = client_loss},
+    {"accuracy", "accuracy of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_IS_SHARE, .value = new_accuracy},
+    {"loss", "loss of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_FALLS, .listed = with_new, .value = new_loss},
+    {"accuracy", "accuracy of new clients, fine-tuned", FIGURE_OF_NEW_TUNED, FIGURE_IS_SHARE, .value = tuned_accuracy},
+    {"loss", "loss of new clients, fine-tuned", FIGURE_OF_NEW_TUNED, FIGURE_FALLS, .listed = with_tuned,
+     .value = tuned_loss},
+};
+// clang-format on
+const size_t figure_count = sizeof figure_table / sizeof *figure_table;
+
+const Figure figure_metric = {.key = "test_metrics", .title = "metric", .of = FIGURE_OF_TRAINER, .word = ""};
+
+const Figure *figure_find(FigureOf of, const char *key) {
+    for (size_t i = 0; i < figure_count; i++)
+        if (figure_table[i].of == of && strcmp(figure_table[i].key, key) == 0) return &figure_table[i];
+    return NULL;
+}
+
+bool figure_is_of_clients(const Figure *figure) {
+    return figure->of == FIGURE_OF_PERSONAL || figure->of == FIGURE_OF_CLIENTS;
+}
+
+bool figure_is_goal(const Figure *figure) {
+    return figure->of == FIGURE_OF_TRAINER || figure->of_run.name || figure->on_test.name;
+}
+
+bool figure_is_listed(const Figure *figure, const RoundFacts *facts) {
+    return figure->listed ? figure->listed(figure, facts) : !isnan(figure->value(facts));
+}
+
+const char *figure_key(char key[FIGURE_KEY_BYTES], const Figure *figure, bool validates) {
+    static const char *const prefixes[] = {[FIGURE_OF_MODEL] = "test_",
+                                           [FIGURE_OF_ATTACK] = "",
+                                           [FIGURE_OF_PERSONAL] = "personal_",
+                                           [FIGURE_OF_CLIENTS] = "client_",
+                                           [FIGURE_OF_NEW_CLIENTS] = "new_clients_",
+                                           [FIGURE_OF_NEW_TUNED] = "new_clients_finetuned_",
+                                           [FIGURE_OF_TRAINER] = ""};
+    const bool is_validated = validates && figure->of == FIGURE_OF_MODEL;
+    snprintf(key, FIGURE_KEY_BYTES, "%s%s", is_validated ? "validation_" : prefixes[figure->of], figure->key);
+    return key;
+}
