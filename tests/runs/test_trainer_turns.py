@@ -2,7 +2,7 @@
 
 Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, sys, unittest
+import json, shutil, sys, unittest
 
 from trainers import NUMPY, TORCH, TrainerCase, np, torch
 
@@ -25,6 +25,50 @@ BY_NUMBER = NUMPY.replace("for x, y in turn.batches():", "for x, y in ((DATA.ent
     "for turn in sounder.turns(net):", "for turn in sounder.turns(net):\n    DATA = turn._data")
 NET = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.table, self.out = nn.Embedding(16, 8, sparse=SPARSE), nn.Linear(8, 10)\n" \
       "    def forward(self, x):\n        return self.out(self.table((x.flatten(1)[:, :5].abs() * 7).long().clamp(0, 15)).mean(1))\nsounder.serve(Net, train, test)\n"
+
+# Samples of the program's own, whose labels are their numbers modulo 4. It has seen a sample where its weight says so.
+COUNTED = '''
+import os, sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+class Set:
+    def __init__(self, samples):
+        self.targets, self.writer = np.arange(samples) % MODULUS, ["ab"[i % 2] for i in range(samples)]
+    def __len__(self): return len(self.targets)
+    def __getitem__(self, i): return i, self.targets[i]
+def train(net, turn):
+    for taken in turn.indices():
+        net["seen"][taken] += turn.client + 1
+        turn.add(1.0, len(taken))
+def test(net, turn):
+    for taken in turn.indices():
+        turn.add(float(net["seen"].sum()), len(taken))
+sounder.serve({"seen": np.zeros(LENGTH, np.float32)}, train, test, data=(Set(LENGTH), Set(12)) WORDS)
+'''
+# One program, whose loop is the library's or that of TORCH; both see the same samples.
+LOOKS = TORCH + '''
+import os
+class Set(torch.utils.data.Dataset):
+    def __init__(self, samples):
+        self.targets = torch.arange(samples) % 10
+        self.x = torch.nn.functional.one_hot(self.targets, 64) + torch.randn(samples, 64, generator=torch.Generator().manual_seed(samples))
+    def __len__(self): return len(self.targets)
+    def __getitem__(self, i): return {"x": self.x[i], "y": self.targets[i]}
+sets = Set(160), Set(60)
+def look(net, batch):
+    out = net(batch["x"])
+    tokens = batch["y"].float().sum() + 1
+    return dict(loss=F.cross_entropy(out, batch["y"]), hits=(out.argmax(1) == batch["y"]).sum(), first=out[0, 0].detach() * 0 + 2,
+                **({"weight": tokens} if "WEIGHS" in os.environ else {}))
+def pairs(turn):
+    return ((batch["x"], batch["y"]) for batch in turn.loader())
+sounder.Turn = sounder.trainer.turn.Turn
+Net = lambda: nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Linear(16, 10))
+if os.environ["BY"] == "hand":
+    sounder.Turn.batches = pairs
+    sounder.serve(Net, train, test, data=sets)
+sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
+'''
 
 
 class Turns(TrainerCase):
@@ -142,6 +186,51 @@ class ToldClients(TrainerCase):
         for arguments, sentence in ((["--algorithm", "combine mean told"], "a trainer tells the samples of its clients"),
                                     (["--data", "clients:4"], "labels without samples"), (["--data", "clients:x"], "needs a whole number")):
             self.assertIn(sentence, self.train("--data", "synthetic:1x8x8:40:10", "--out", "refused", *arguments, code=64)[1])
+
+
+class OwnData(TrainerCase):
+    """Programs with Datasets: no --data, and one function that looks at a batch."""
+
+    def start(self, run, *options, code=0, script="own.py", **environment):
+        return self.call("train", "--trainer", f"{sys.executable} {script}", "--quiet", "--rounds", "2", "--batch-size", "10", *options, "--out", run,
+                         code=code, XDG_CACHE_HOME=self.path("cache"), **environment)
+
+    def own(self, length=40, modulus=4, words=""):
+        self.write("own.py", COUNTED.replace("LENGTH", str(length)).replace("MODULUS", str(modulus)).replace("WORDS", words))
+
+    def test_each_client_trains_its_samples_of_the_programs_own_data(self):
+        self.own()
+        self.start("run", "--clients", "4")
+        self.assertEqual(self.weights("run")["seen"].tolist(), [(1 + i // 10) / 2 for i in range(40)])  # two rounds, each a quarter of it
+        self.own(words=", client='writer'")
+        self.start("users")
+        self.assertEqual(self.weights("users")["seen"].tolist(), 20 * [1.0, 2.0])
+
+    def test_other_samples_than_the_run_began_with_end_it_with_a_sentence(self):
+        self.own()
+        self.start("run", "--clients", "4")
+        again = ("--trainer", f"{sys.executable} own.py", "--resume", "run", "--rounds", "3", "--quiet")
+        self.own(length=41)
+        self.assertIn("the program's train set has 41 samples, the run's data 40", self.call("train", *again, code=69)[1])
+        self.own(modulus=5)
+        self.assertIn("the labels of the program's train set are not those with which the run began", self.call("train", *again, code=69)[1])
+        self.own()
+        shutil.rmtree(self.path("cache"))  # the program is asked again
+        self.call("train", *again, XDG_CACHE_HOME=self.path("cache"))
+        self.assertIn("leave --data out", self.start("both", "--data", "synthetic:1x8x8:40:12", "--clients", "4", code=69)[1])
+        self.assertIn("does not say that it reads samples as clients see them", self.start("flip", "--clients", "4", "--attack", "label-flip", "--attackers", "1", code=64)[1])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_the_librarys_loop_is_that_by_hand_and_accumulates_to_larger_batches(self):
+        self.write("own.py", LOOKS)
+        common = ("--clients", "4", "--lr", "0.05", "--momentum", "0.5", "--algorithm", "fedprox mu=0.1")
+        self.start("hand", *common, "--workers", "1", BY="hand")
+        self.start("look", *common, "--workers", "2", BY="1", WEIGHS="yes")
+        self.assertEqual(self.bits("look"), self.bits("hand"))
+        last, by_hand = self.rounds("look")[-1], self.rounds("hand")[-1]
+        self.assertEqual((last["test_loss"], last["test_accuracy"]), (by_hand["test_loss"], by_hand["test_accuracy"]))
+        self.assertEqual(last["test_metrics"]["first"], 2.0)
+        self.assertGreater(last["test_metrics"]["weighted_loss"], 0)
 
 
 if __name__ == "__main__":

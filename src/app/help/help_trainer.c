@@ -24,7 +24,17 @@ static const char example[] =
     "\n"
     "  sounder.serve(Net, train, test)            # Net: a class or function that makes the module\n"
     "\n"
-    "  sounder train --trainer \"python3 trainer.py\" --data cifar10 --clients 100\n\n";
+    "  sounder train --trainer \"python3 trainer.py\" --data cifar10 --clients 100\n\n"
+    "  # the same with Datasets of your own: the loop is the library's, and the run needs no --data\n"
+    "  import torch, sounder\n"
+    "  from mine import Net, train_set, test_set  # a module, two of torch's Datasets\n"
+    "  def look(net, batch):                      # in training and in tests, as the DataLoader collates it\n"
+    "      x, y = batch\n"
+    "      out = net(x)\n"
+    "      return dict(loss=torch.nn.functional.cross_entropy(out, y), hits=(out.argmax(1) == y).sum())\n"
+    "  sounder.serve(Net, look, data=(train_set, test_set), optimizer=torch.optim.AdamW)\n"
+    "\n"
+    "  sounder train --trainer \"python3 trainer.py\" --clients 100\n\n";
 
 static const HelpEntry python[] = {
     {"turn.trains, part, round, client", "whether the turn trains; \"train\", \"test\", \"validation\" "
@@ -41,6 +51,16 @@ static const HelpEntry python[] = {
      "--data clients:N has one number per client, for a program that has their samples"},
     {"turn.batches(size)",
      "in a test: batches of so many samples. Otherwise they are ten times as large as in training, up to 500"},
+    {"serve(..., data=(train, test), client=)",
+     "two Datasets in place of --data. The run learns their lengths, labels (targets, labels, label; else 0) and, with "
+     "client=, the attribute or column that says whose a sample is; a resumed run wants the samples with which it "
+     "began. turn.loader(num_workers=, ...): a DataLoader with the batches of the turn"},
+    {"serve(Net, look, data=, ...)",
+     "look(net, batch) returns a dict of loss, hits, answers, samples, weight (tokens, over which loss and figures "
+     "are then means: weighted_loss) and figures of your own. optimizer=: a class or a function of the parameters, "
+     "which gets lr, momentum and weight_decay as far as it takes them (SGD). accumulate=: batches per step. "
+     "autocast=\"bf16\". schedule=: makes a scheduler of the optimizer, and of the number of steps. loader=: words of "
+     "the DataLoader"},
     {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored, or, where "
                          "the client sees others, "
                          "the samples of this turn. turn.own(): as indices(), numbers in the data set"},
@@ -133,6 +153,10 @@ static const HelpEntry hello[] = {
                  "answer {\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below, "
                  "\"state\":N floats if clients are to keep some (--client-optimizer-state keep), \"whole_test\":1 to "
                  "have a test in one turn, and \"still\":1 if it heeds `still` below; then the socket ends"},
+    {"samples",
+     "a folder, in place of desk and data: the run has no --data. A program that loads its samples itself writes a "
+     ".npz of y_train and y_test (client_train, client_test) there, named by its contents, and answers "
+     "{\"samples\":PATH}; others {}. Then the socket ends"},
     {"files",
      "an answer to describe, and {\"ready\":1}, may name the files of the trainer, [path, ...]: their hash is in the "
      "run's record, and another one ends the run"},

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include "app/options/run_target.h"
+#include "app/train/own_samples.h"
 #include "base/device.h"
 #include "datasets/dataset.h"
 #include "datasets/settings.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"
+#include "fedavg/memory/fingerprint.h"
 #include "io/metrics.h"
 #include "nn/kernels.h"
 
@@ -336,12 +338,33 @@ static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *ou
     snprintf(job->folder, sizeof job->folder, "%s/%s", out, job->name);
 }
 
+// A trainer is asked once for the samples that it loads itself, and again only for another seed, program or option of
+// its own, on which they may depend.
+static Status add_own_samples(Job *jobs, size_t i, Options *options, Error *err) {
+    Job *job = &jobs[i];
+    const uint64_t asks[] = {XXH3_64bits(options->trainer, strlen(options->trainer)),
+                             XXH3_64bits(options->trainer_option, strlen(options->trainer_option)), options->seed};
+    job->asks_own = own_samples_wanted(options) ? XXH3_64bits(asks, sizeof asks) | 1 : 0;
+    size_t k = 0;
+    if (job->asks_own == 0) return STATUS_OK;
+    while (jobs[k].asks_own != job->asks_own)
+        k++;
+    if (k == i)
+        TRY(own_samples_find(options, err));
+    else
+        snprintf(options->data, sizeof options->data, "%s", jobs[k].data);
+    if (options->data[0] != '/') return STATUS_OK;
+    TRY(add_argument(job, "data", options->data, err));
+    return resolve_arguments(options, job, err);
+}
+
 static Status make_job(Job *jobs, Options *options, const SweepPlan *plan, size_t i, int cores, InputsToday *today,
                        Found *found, Error *err) {
     Job *job = &jobs[i];
     Error why;
     TRY(make_arguments(job, plan, i, err));
-    const Status status = resolve_arguments(options, job, &why);
+    Status status = resolve_arguments(options, job, &why);
+    if (status == STATUS_OK) status = add_own_samples(jobs, i, options, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     if (plan->search == SWEEP_HALVING && options_clock_is_real(options))
         return fail(err, STATUS_USAGE,

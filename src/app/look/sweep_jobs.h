@@ -31,7 +31,8 @@ typedef struct Job {
     char began[32]; // time at which an earlier process of the run began, as its record says; empty: none did
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of made-up data
     uint64_t seed;
-    RunFigure figure; // that it is about, as far as options tell
+    uint64_t asks_own; // which question for a trainer's own samples it asks; 0: none
+    RunFigure figure;  // that it is about, as far as options tell
     JobState state;
     pid_t pid;
     int stderr_fd;      // owned while it runs: read end of its stderr

@@ -10,6 +10,7 @@
 
 #include "app/command.h"
 #include "app/options/option_table.h"
+#include "app/train/own_samples.h"
 #include "app/train/run_goals.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,6 +27,7 @@ static Status complete_options(Run *run, Error *err) {
     if (options->resume[0]) TRY(run_read_saved_options(options, &run->past, err));
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
     TRY(run_device_check(options, err));
+    TRY(own_samples_find(options, err));
     return options_resolve(options, err);
 }
 

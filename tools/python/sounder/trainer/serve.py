@@ -11,7 +11,9 @@ from ..command import Error
 from ..seeds import seed_all
 from .files import PACKAGE, own_files, versions
 from .link import Data, Desk, begin
+from .look import Look
 from .nursery import Nursery, obstacle
+from .samples import OwnSamples
 from .tensors import ArrayNet
 from .turn import Turn
 
@@ -51,14 +53,14 @@ def _made(net, data, exchange, device, seed):
     return TorchNet(net, exchange, device)
 
 
-def _describe(net, line, hello, whole_test, state, still):
+def _describe(net, line, hello, whole_test, state, still, own):
     """The parent asks for names, shapes and initial values before the run begins. Returns the first line of this program as a nursery,
     or None: then the program has done its duty."""
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
         file.write(values.tobytes())
     why = obstacle() if hello.get("nursery") else "it was not asked"
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=int(own is None), whole_test=int(whole_test), state=state,
               still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why)
     told = None if why else line.receive()
     return told and {**hello, **told}
@@ -101,14 +103,19 @@ def _returns(turn):
         raise
 
 
-def _turns(net, exchange, device, whole_test, state, still, line, hello):
+def _turns(net, exchange, device, whole_test, state, still, line, hello, own=None):
     requests = os.environ.pop("SOUNDER_NURSERY", None)
     _set_threads(hello.get("threads", 1))
+    if "samples" in hello:
+        line.send(samples=own.write(hello["samples"]) if own else None)
+        return
     data = Data(hello["data"])
+    if own:
+        own.check(data, whole=bool(hello.get("describe")))
     net = _made(net, data, exchange, device, hello["seed"])
     state = int(state(net.net) if callable(state) else state)
     if hello.get("describe"):
-        hello = _describe(net, line, hello, whole_test, state, still)
+        hello = _describe(net, line, hello, whole_test, state, still, own)
         if hello is None:
             return
     desk = Desk(hello, hello["desk"]["fd"], state)
@@ -121,6 +128,7 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello):
             continue
         net.place()
         turn = Turn(told, hello, desk, data, net, line, state)
+        turn.loaded = own
         net.fetch(turn.trains, turn.still)
         try:
             yield net.net, turn
@@ -150,8 +158,10 @@ def turns(net, exchange=None, device=None, whole_test=False, state=0, still=Fals
         yield turn
 
 
-def serve(net, train, test, exchange=None, device=None, whole_test=False, state=0, still=False):
-    """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients.
+def serve(net, train, test=None, exchange=None, device=None, whole_test=False, state=0, still=False, data=None, client=None, optimizer=None,
+          accumulate=1, autocast=None, schedule=None, loader=None):
+    """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients. Or one function looks at a
+    batch, serve(Net, look, data=(train_set, test_set), optimizer=torch.optim.AdamW), and the loop is the library's (look.py).
 
     net: a class or a function that makes the net, called once with the run's seed set; or a net. One that takes an argument gets the
     data, with their shape (channels, rows, columns) and classes. exchange: names or patterns of the
@@ -161,10 +171,19 @@ def serve(net, train, test, exchange=None, device=None, whole_test=False, state=
     turn.state (--client-optimizer-state keep), as a number or a function of the net.
     still: the functions leave the tensors of turn.still as they are, which algorithms such as fedrep need; parameters of a module need no
     gradient in such a turn, so that most functions do.
+    data: two Datasets of torch's, in place of --data; turn.loader() then has the turn's batches. client: the name of the attribute or column
+    that says whose a sample is. With look: optimizer, a class or a function of the parameters (SGD); accumulate, batches per step;
+    autocast="bf16"; schedule, a function of the optimizer, and of the turn's steps, that makes a scheduler; loader, words of the DataLoader.
     """
     line, hello = begin()
     try:
-        for made, turn in _turns(net, exchange, device, whole_test, state, still, line, hello):
+        own = OwnSamples(data, client) if data is not None else None
+        if test is None:
+            look = Look(train, own, optimizer, accumulate, autocast, schedule, loader)
+            train, test, still = look.train, look.test, True
+        elif (optimizer, accumulate, autocast, schedule, loader) != (None, 1, None, None, None):
+            raise Error("serve: optimizer, accumulate, autocast, schedule and loader go with one function that looks at a batch; train has its own")
+        for made, turn in _turns(net, exchange, device, whole_test, state, still, line, hello, own):
             torch = sys.modules.get("torch")
             with _returns(turn), torch.no_grad() if torch and not turn.trains else contextlib.nullcontext():
                 (train if turn.trains else test)(made, turn)

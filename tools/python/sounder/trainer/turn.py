@@ -6,6 +6,7 @@ import numpy as np
 
 from ..command import Error
 from ..seeds import seed_all
+from . import samples
 from .kept import Kept
 
 
@@ -67,7 +68,7 @@ class Turn:
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = self._answers = 0
-        self.handed_in, self._result = False, []
+        self.handed_in, self._result, self.loaded = False, [], None
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
 
@@ -169,15 +170,22 @@ class Turn:
         optimizer.step = types.MethodType(corrected, optimizer)  # schedulers of learning rates ask for a method
         return optimizer
 
-    def add(self, loss, samples, hits=None, **metrics):
+    def loader(self, **words):
+        """A DataLoader over the samples of the turn, in the run's batches, of serve(..., data=). words: of the DataLoader, as num_workers."""
+        return samples.loader(self, self.loaded, words)
+
+    def add(self, loss, samples, hits=None, weight=None, **metrics):
         """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
-        which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8."""
+        which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8. weight: what the figures
+        are means over in place of samples, as the batch's tokens; the run then has the loss so weighed, too, as weighted_loss."""
         self._adds += 1
         self._losses.append((_detached(loss), _whole("samples", samples)))
         if hits is not None:
             self._hits.append(_detached(hits))
+        if weight is not None:
+            metrics["weighted_loss"] = loss
         for name, value in metrics.items():
-            self._metrics.setdefault(name, []).append((_detached(value), samples))
+            self._metrics.setdefault(name, []).append((_detached(value), samples if weight is None else float(weight)))
         self._line.progress()
 
     def answers(self, scores):
