@@ -100,6 +100,7 @@ class Against(Look):
         told = self.sounder("runs", "sweep", "backup", "--by", "algorithm")
         self.assertRegex(told, r"\nfedavg +3 +2 +60\.00 ± 10\.00 ")
         self.assertIn("left out: 6 runs, each of which is another one again\n", told)
+        self.assertRegex(self.sounder("report", "sweep", "backup", "--svg", "charts"), r"(?s)left out: 6 runs, each of which is another one again\n")
         for seed in (1, 2, 3):
             path = self.path(f"sweep/scaffold-{seed}/metrics.jsonl")
             with open(path) as file:
@@ -108,7 +109,7 @@ class Against(Look):
                 file.write(text.replace("0123456789abcdef", "123456789abcdef0"))
         told = self.sounder("runs", "sweep", "--against", "fedavg")
         self.assertIn("which needs 3 (such as --seed 1..3): 123456, scaffold (0)\n", told)
-        self.assertIn("data_xxh3: the data set is not the same in all runs; runs that differ in it are no pairs\n", told)
+        self.assertIn("data_xxh3: the data set is not the same in all runs; runs that differ in it are no pairs\nleft out: 3 pairs of runs with other inputs\n", told)
         rows = json.loads(self.sounder("runs", "sweep", "--by", "model", "--format", "json"))
         self.assertEqual([(row["data_xxh3"], row["runs"], row["accuracy_percent"]) for row in rows], [("012345", 3, 60), ("123456", 3, 70)])
 

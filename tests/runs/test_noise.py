@@ -70,6 +70,16 @@ class Noise(RunCase):
         deviation = self.rounds("one")[0]["noise"] * 0.1 / 8
         self.assertAlmostEqual(np.std(one - other) / deviation / 2 ** 0.5, 1, delta=0.03)
 
+    def test_the_noise_is_that_of_a_file_s_content_and_of_the_numbers_beside_its_name(self):
+        for name, last in (("here.csv", 1), ("there.csv", 1), ("other.csv", 2)):
+            with open(self.path(name), "w") as file:
+                file.writelines(f"{client} {1 if client < 7 else last} 1 1\n" for client in range(8))
+        drawn = {name: self.weights(str(number), "--algorithm", "local-dp", "--client-time", f"file noise={noise}:{name}")
+                 for number, (name, noise) in enumerate([("here.csv", 0.5), ("there.csv", 0.5), ("other.csv", 0.5)])}
+        np.testing.assert_array_equal(drawn["here.csv"], drawn["there.csv"])
+        for other in (drawn["other.csv"], self.weights("noisier", "--algorithm", "local-dp", "--client-time", "file noise=0.6:here.csv")):
+            self.assertGreater(np.abs(drawn["here.csv"] - other).max(), 1e-4)
+
     def test_who_has_the_key_removes_the_noise_and_who_has_all_but_the_key_does_not(self):
         algorithm = ["--algorithm", "dp-fedavg noise=50 norm=0.1"]
         plain = self.weights("plain", "--algorithm", "dp-fedavg noise=0 norm=0.1")
@@ -80,6 +90,7 @@ class Noise(RunCase):
         drawn = self.weights("drawn", *algorithm, "--noise-key", "system")
         again = self.weights("again", *algorithm, "--noise-key", "system")
         self.assertAlmostEqual(np.std(drawn - again) / deviation / 2 ** 0.5, 1, delta=0.02)  # the same options, seed and data
+        self.assertIn("different from the start:\n  the noise: with --noise-key system each run draws its own\n", self.call("diff", "drawn", "again", code=1)[0])
         key = "".join(f"{int(word):016x}" for word in self.notes("drawn", "checkpoints", "round-000001.safetensors")["sounder.noise_key"].split())
         self.assertEqual(len(key), 64)
         self.assertLess(np.abs(drawn - plain - noise(key)).max(), 1e-5)

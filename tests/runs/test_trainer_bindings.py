@@ -110,6 +110,7 @@ class Replays(TrainerCase):
         self.write("trainer.py", NUMPY + "# other\n")
         _, err = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
         self.assertIn("the files of its trainer are not what the run began with", err)
+        self.assertNotIn("starts the trainer", err)
 
 
 class Evaluations(TrainerCase):

@@ -179,6 +179,10 @@ static void print_origins(const Told *a, const Told *b) {
         snprintf(what, sizeof what, "the %s%s", run_inputs[i].words, run_inputs[i].is_version ? "" : " (XXH3)");
         any |= print_difference(a->start, b->start, run_inputs[i].trait.name, what);
     }
+    if (strcmp(a->options.noise_key, "system") == 0 && strcmp(b->options.noise_key, "system") == 0) {
+        say("  the noise: with --noise-key system each run draws its own");
+        any = true;
+    }
     any |= print_difference(a->start, b->start, "hash_seed", "PYTHONHASHSEED");
     any |= print_difference(a->start, b->start, "clients", "clients");
     any |= print_difference(a->start, b->start, "clients_per_round", "clients per round");

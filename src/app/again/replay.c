@@ -306,9 +306,9 @@ static Status replay(Replay *self, int *exit_code, Error *err) {
     uint32_t done;
     TRY(refuse_secret(self, err));
     TRY(read_record(self, err));
-    TRY(run_trust_programs(self->options.run, true, err));
     TRY(make_folder(self, &done, err));
     TRY(check_inputs(self, done, err));
+    TRY(run_trust_programs(self->options.run, true, err));
     TRY(train_before(self, done, exit_code, err));
     if (*exit_code != 0) return STATUS_OK; // a signal ended the run
     TRY(set_up(self, err));

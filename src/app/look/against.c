@@ -184,11 +184,38 @@ typedef struct LeftOut {
     size_t unfinished, copies;
 } LeftOut;
 
-static void print_left_out(FILE *notes, const LeftOut *left, const Question *question) {
+// Whether a run has a partner: with the value that the others are compared with, the seed, and equal options.
+static bool has_partner(const PastRun *run, const PastRuns *runs, const ByOptions *equal, const Question *question) {
+    for (size_t i = 0; i < runs->count; i++) {
+        const Group other = {.runs = &runs->all[i], .count = 1};
+        if (other.runs->options.seed == run->options.seed && by_options_compare(run, other.runs, equal) == 0 &&
+            is_base(&other, question))
+            return true;
+    }
+    return false;
+}
+
+// The pairs that only their inputs keep apart.
+static size_t count_of_other_inputs(const PastRuns *runs, const Question *question) {
+    ByOptions options = {0};
+    size_t pairs = 0;
+    for (int i = 0; i < question->others.count; i++)
+        if (!run_input_of(question->others.all[i])) by_options_add(&options, question->others.all[i]);
+    for (size_t i = 0; i < runs->count && options.count < question->others.count; i++) {
+        const Group one = {.runs = &runs->all[i], .count = 1};
+        pairs += !is_base(&one, question) && has_partner(one.runs, runs, &options, question) &&
+                 !has_partner(one.runs, runs, &question->others, question);
+    }
+    return pairs;
+}
+
+static void print_left_out(FILE *notes, const LeftOut *left, const PastRuns *runs, const Question *question) {
+    const size_t pairs = count_of_other_inputs(runs, question);
     for (int i = 0; i < RUN_INPUTS; i++)
         if (by_options_have(&question->others, &run_inputs[i].trait))
             fprintf(notes, "%s: the %s %s not the same in all runs; runs that differ in it are no pairs\n",
                     run_inputs[i].trait.name, run_inputs[i].words, run_inputs[i].is_plural ? "are" : "is");
+    if (pairs > 0) fprintf(notes, "left out: %zu pair%s of runs with other inputs\n", pairs, pairs == 1 ? "" : "s");
     if (left->copies > 0)
         fprintf(notes, "left out: %zu run%s another one again\n", left->copies,
                 left->copies == 1 ? ", which is" : "s, each of which is");
@@ -235,7 +262,7 @@ static Status compare(Table *table, char **notes, const PastRuns *runs, const Le
     FILE *file = text_open(&said);
     if (whole && file) {
         print_notes(file, &to, question, few.text);
-        print_left_out(file, left, question);
+        print_left_out(file, left, runs, question);
     }
     whole &= text_close(&said);
     free(few.text);

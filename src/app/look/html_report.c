@@ -334,6 +334,9 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
         return fail(err, STATUS_USAGE,
                     "--against: is a table of the page, which --svg alone does not write; add --out FILE");
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
+    size_t finished = past_runs_finished_first(&runs);
+    const size_t copies = past_runs_drop_copies(&runs, &finished);
+    past_runs_sort(&runs);
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
     Status status = runs.count <= MOST_RUNS
@@ -346,6 +349,8 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
         status = figures_write(options.svg, report.root, (FigureAxis)options.axis, err);
     if (status == STATUS_OK && (options.out[0] || !options.svg[0]))
         status = write_report(path, &report, runs.count, err);
+    if (status == STATUS_OK && copies > 0)
+        printf("left out: %zu run%s another one again\n", copies, copies == 1 ? ", which is" : "s, each of which is");
     json_drop(&report);
     past_runs_free(&runs);
     return status;

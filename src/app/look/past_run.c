@@ -219,7 +219,7 @@ static bool is_among(const PastRun *run, const PastRun *others, size_t count) {
 }
 
 // Folders may overlap: a run that was found twice stays once.
-static void sort_runs(PastRuns *runs) {
+void past_runs_sort(PastRuns *runs) {
     size_t kept = 0;
     qsort(runs->all, runs->count, sizeof *runs->all, compare_paths);
     for (size_t i = 0; i < runs->count; i++) {
@@ -246,7 +246,7 @@ Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Er
                           "%.200s holds no run; give the folder of one (train's --out), or one above it", path);
     }
     if (status == STATUS_OK)
-        sort_runs(runs);
+        past_runs_sort(runs);
     else
         past_runs_free(runs);
     return status;

@@ -91,6 +91,9 @@ typedef struct PastRuns {
 // without runs. A run whose files cannot be parsed is left out with a warning.
 Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err);
 
+// Orders the runs by path again.
+void past_runs_sort(PastRuns *runs);
+
 // Moves the finished runs to the front and returns how many there are.
 size_t past_runs_finished_first(PastRuns *runs);
 

@@ -125,6 +125,13 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
     }
 }
 
+static bool draws_secret_noise(const Published *published) {
+    for (size_t i = 0; i < published->option_count; i++)
+        if (published->options[i] == option_find("noise-key") && strcmp(published->values[i], "system") == 0)
+            return true;
+    return false;
+}
+
 static Status print_figures(const Job *jobs, const Published *published, const LookOptions *options, Error *err) {
     Table table = {0};
     for (size_t i = 0; i < published->over_count; i++)
@@ -162,6 +169,8 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     Status status = table_print(stdout, &table, (TableFormat)options->format, err);
     table_free(&table);
     if (status == STATUS_OK && speaks && judged > 0) printf("\n%d of %d figures within the band\n", within, judged);
+    if (status == STATUS_OK && speaks && draws_secret_noise(published))
+        puts("\n--noise-key system: these figures repeat from no seed");
     if (status == STATUS_OK && speaks && lacking > 0)
         printf("\n%zu runs have no figure: they are not done, or have not reached the target\n", lacking);
     return status;

@@ -98,6 +98,8 @@ static void print_command(FILE *file, const PastRun *run) {
     char path[SHELL_WORD_BYTES];
     fprintf(file, "\n\n# or, from this run's folder:\nsounder train %s/config.yaml --out runs/again\n",
             shell_path(path, run->path));
+    if (strcmp(run->options.noise_key, "system") == 0)
+        fputs("# with --noise-key system each run draws other noise\n", file);
 }
 
 static void print_evaluation(FILE *file, const PastRun *run) {

@@ -10,12 +10,18 @@
 #include "fedavg/memory/state.h"
 #include "io/durable.h"
 
-// Options that name a file, whose content is hashed in their place.
-static bool names_a_file(const Option *option, const char *value) {
-    static const char *const names[] = {"data", "init", "client-file", "availability-file", "trainer", "aggregator"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(option->name, names[i]) == 0) return true;
-    return strncmp(value, "file:", 5) == 0 || strncmp(value, "replay:", 7) == 0;
+// Leaves a content out of an option's value, since the key has its hash: the whole value, or the file of a form with
+// numbers, as in --client-time "file noise=0.5:FILE". Returns whether anything is left.
+static bool leave_out_content(char *value, const Option *option, const Options *options, const RunRecord *record) {
+    char source[INPUT_SOURCE_BYTES];
+    for (int i = 0; i < RUN_INPUTS; i++) {
+        const RunInput *input = &run_inputs[i];
+        if (strcmp(input->option, option->name) != 0 || !input->source || !record->inputs[i][0]) continue;
+        const size_t file = strlen(run_input_source(source, input, options)), length = strlen(value);
+        if (option->type != OPTION_FORM || file > length) return false;
+        value[length - file] = '\0';
+    }
+    return true;
 }
 
 // Files of the programs are hashed; here is what their commands say beside them. Folders are no part of it.
@@ -29,14 +35,14 @@ static void write_command(FILE *file, const char *program, const char *command) 
 }
 
 // An option without effect, or with the value 0, is left out, so that one that a later version adds changes no key.
-static void write_options(FILE *file, const Options *options) {
+static void write_options(FILE *file, const Options *options, const RunRecord *record) {
     for (int i = 0; i < option_count; i++) {
         char value[OPTION_VALUE_BYTES];
         const Option *option = &option_table[i];
         if (option->may_change || option->unsaved || strcmp(option->name, "tf32") == 0) continue;
         if (!option_applies(options, option) || option_is_zero(options, option)) continue;
         option_format(value, options, option);
-        if (!names_a_file(option, value)) fprintf(file, "%s=%s\n", option->name, value);
+        if (leave_out_content(value, option, options, record)) fprintf(file, "%s=%s\n", option->name, value);
     }
 }
 
@@ -65,7 +71,7 @@ static Status key_of_run(NoiseKey *key, const RunMemory *memory, const Options *
     FILE *file = text_open(&stream);
     if (file) {
         fprintf(file, "key of the noise\nseed=%llu\n", (unsigned long long)options->seed);
-        write_options(file, options);
+        write_options(file, options, record);
         write_command(file, "trainer", options->trainer);
         write_command(file, "aggregator", options->aggregator);
         write_plans(file, options);
