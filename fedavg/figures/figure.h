@@ -47,6 +47,9 @@ typedef struct Figure {
     unsigned traits;
     const char *word; // in front of a value in a sentence, with a blank; NULL: the title
     int width;        // of the value in a round's line of progress
+    // Heading in tables of runs, without "%"; NULL: tables have it only if --show names it. after: the part of it that
+    // "best" and "validation" are put before; NULL: all of it.
+    const char *column, *after;
     // Names for the figure of the models that the run is about, on the samples that its rounds are tested with; on the
     // test set; on the validation set.
     FigureName of_run, on_test, on_validation;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/look/figure_columns.h"
 #include "base/suggest.h"
 
 // Returns the value at a path ("test_metrics.recall", "test_accuracy_by_class.3") in a line; NULL: there is none. The
@@ -34,23 +35,21 @@ static double number_in(const PastRun *run, const char *path) {
     return value ? json_number_value(value) : (double)NAN;
 }
 
-// Figures -------------------------------------------------------------------------------------------------------------
+// Facts ---------------------------------------------------------------------------------------------------------------
 
 // A value that says nothing: without a simulated world simulated seconds equal rounds, most runs have one node, and in
 // most runs no trainer is restarted.
 typedef enum Usual { USUALLY_NOTHING, USUALLY_0, USUALLY_1, USUALLY_ROUNDS, USUALLY_ROUNDS_TO_TARGET } Usual;
 
-typedef struct ColumnRow {
+typedef struct Fact {
     const char *title, *key;
     int decimals;
     double scale;
     double (*of)(const PastRun *run);
     const char *from, *plus; // without `of`: key of the record's last lines; of a second number, which is added
-    const char *best_of;     // without `of` and `from`: the best value of the figure of this key of a round's line
-    const char *about;       // shown if a run is about this figure, by its key; NULL: always
     Usual usual;             // hidden if all runs have this value
     bool steady;
-} ColumnRow;
+} Fact;
 
 // With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
 static double best_tested(const PastRun *run, const char *key, const char *key_of_final) {
@@ -87,49 +86,14 @@ static double speed_of(const PastRun *run) {
     return run->seconds > 0 ? run->samples / run->seconds : NAN;
 }
 
-// Figures of each run that follow its options in the table; a figure that no run has gets no column. "Best" means best
-// by the figure that the run is about.
-static const ColumnRow rows[] = {
+// The columns beside options and figures (figure_columns.h). A fact that no run has gets no column.
+static const Fact facts[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
     {"nodes", "nodes", 0, 1, .of = nodes_of, .steady = true, .usual = USUALLY_1},
-    {"personal %", "personal_accuracy_percent", 2, 100, .from = "personal_accuracy"},
-    {"best personal %", "best_personal_percent", 2, 100, .best_of = "personal_accuracy"},
-    {"personal loss", "personal_loss", 4, 1, .from = "personal_loss"},
-    {"best personal loss", "best_personal_loss", 4, 1, .best_of = "personal_loss"},
-    {"accuracy %", "accuracy_percent", 2, 100, .from = "test_accuracy"},
-    {"best %", "best_percent", 2, 100, .best_of = "test_accuracy"},
-    {"test loss", "test_loss", 4, 1, .from = "test_loss"},
-    {"best loss", "best_loss", 4, 1, .best_of = "test_loss"},
     {"test % of best", "best_model_test_percent", 2, 100, .of = best_test_accuracy},
     {"test loss of best", "best_model_test_loss", 4, 1, .of = best_test_loss},
-    {"validation %", "validation_accuracy_percent", 2, 100, .from = "validation_accuracy"},
-    {"best validation %", "best_validation_percent", 2, 100, .best_of = "validation_accuracy"},
-    {"validation loss", "validation_loss", 4, 1, .from = "validation_loss"},
-    {"best validation loss", "best_validation_loss", 4, 1, .best_of = "validation_loss"},
-    {"balanced %", "balanced_accuracy_percent", 2, 100, .from = "test_balanced_accuracy",
-     .about = "test_balanced_accuracy"},
-    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, .best_of = "test_balanced_accuracy"},
-    {"macro F1 %", "macro_f1_percent", 2, 100, .from = "test_macro_f1", .about = "test_macro_f1"},
-    {"best macro F1 %", "best_macro_f1_percent", 2, 100, .best_of = "test_macro_f1"},
-    {"AUC %", "auc_percent", 2, 100, .from = "test_auc", .about = "test_auc"},
-    {"best AUC %", "best_auc_percent", 2, 100, .best_of = "test_auc"},
-    {"best validation balanced %", "best_validation_balanced_percent", 2, 100,
-     .best_of = "validation_balanced_accuracy"},
-    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100, .best_of = "validation_macro_f1"},
-    {"best validation AUC %", "best_validation_auc_percent", 2, 100, .best_of = "validation_auc"},
-    {"labels %", "label_accuracy_percent", 2, 100, .from = "test_label_accuracy"},
-    {"clients %", "client_accuracy_percent", 2, 100, .from = "client_accuracy"},
-    {"new clients %", "new_clients_percent", 2, 100, .from = "new_clients_accuracy"},
-    {"new fine-tuned %", "new_clients_finetuned_percent", 2, 100, .from = "new_clients_finetuned_accuracy"},
-    {"best clients %", "best_client_percent", 2, 100, .best_of = "client_accuracy"},
-    {"client loss", "client_loss", 4, 1, .from = "client_loss"},
-    {"best client loss", "best_client_loss", 4, 1, .best_of = "client_loss"},
-    {"RMSE", "test_rmse", 4, 1, .from = "test_rmse"},
-    {"R2", "test_r2", 4, 1, .from = "test_r2"},
-    {"MAE", "test_mae", 4, 1, .from = "test_mae"},
     {"worst tenth %", "worst_tenth_percent", 2, 100, .from = "accuracy_worst_tenth"},
     {"worst tenth's loss", "worst_tenth_loss", 4, 1, .from = "loss_worst_tenth"},
-    {"attack %", "attack_success_percent", 2, 100, .from = "attack_success"},
     {"epsilon", "epsilon", 3, 1, .from = "epsilon"},
     {"local epsilon", "local_epsilon", 3, 1, .from = "local_epsilon"},
     {"sample epsilon", "sample_epsilon", 3, 1, .from = "sample_epsilon"},
@@ -146,53 +110,56 @@ static const ColumnRow rows[] = {
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
-enum { FIGURES = sizeof rows / sizeof *rows, FIRST_RESULT = 2 };
+enum { FACTS = sizeof facts / sizeof *facts, FIRST_RESULT = 2 };
 
-static int figure_named(const char *key) {
-    for (int f = 0; f < FIGURES; f++)
-        if (strcmp(rows[f].key, key) == 0) return f;
+static int fact_named(const char *key) {
+    for (int f = 0; f < FACTS; f++)
+        if (strcmp(facts[f].key, key) == 0) return f;
     return -1;
 }
 
-static double best_of(const PastRun *run, const char *key) {
-    const RunFigure figure = run_figure_of_key(key);
-    return past_run_best(run, &figure);
-}
-
-static double figure_of(const PastRun *run, int figure) {
-    const ColumnRow *of = &rows[figure];
+static double fact_of(const PastRun *run, int fact) {
+    const Fact *of = &facts[fact];
     if (of->of) return of->scale * of->of(run);
-    if (!of->from) return of->scale * best_of(run, of->best_of);
     return of->scale * (number_in(run, of->from) + (of->plus ? number_in(run, of->plus) : 0));
 }
 
-static void suggest_keys(Suggestion *suggestion, const PastRuns *runs) {
+static void suggest_keys(Suggestion *suggestion, const FigureColumns *list, const PastRuns *runs) {
     for (size_t i = 0; i < runs->count; i++) {
         json_t *value;
         const char *key;
         json_object_foreach(runs->all[i].values, key, value) suggestion_consider(suggestion, key);
         json_object_foreach(runs->all[i].clients, key, value) suggestion_consider(suggestion, key);
     }
-    for (int f = 0; f < FIGURES; f++)
-        suggestion_consider(suggestion, rows[f].key);
+    for (int f = 0; f < FACTS; f++)
+        suggestion_consider(suggestion, facts[f].key);
+    for (size_t i = 0; i < list->count; i++)
+        suggestion_consider(suggestion, list->all[i].key);
 }
 
 // Columns -------------------------------------------------------------------------------------------------------------
 
 static RunColumn *add(RunColumns *columns, Table *table, const char *title, const char *key, int decimals) {
     RunColumn *column = &columns->all[columns->count < RUN_COLUMNS_MOST ? columns->count++ : 0];
-    *column = (RunColumn){.figure = -1, .at = table_add_column(table, title, key, decimals)};
+    *column = (RunColumn){.fact = -1, .at = table_add_column(table, title, key, decimals)};
     return column;
 }
 
 // Keys are unique: with --by rounds, the rounds are there.
-static void add_figure(RunColumns *columns, Table *table, int figure) {
-    const ColumnRow *of = &rows[figure];
+static void add_fact(RunColumns *columns, Table *table, int fact) {
+    const Fact *of = &facts[fact];
     for (size_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].key, of->key) == 0) return;
     RunColumn *column = add(columns, table, of->title, of->key, of->decimals);
-    column->figure = figure;
+    column->fact = fact;
     if (!table->no_memory) table->columns[column->at].steady = of->steady;
+}
+
+static void add_figure(RunColumns *columns, Table *table, const FigureColumn *of) {
+    const int decimals = run_figure_has(&of->figure, FIGURE_IS_SHARE) ? 2 : 4;
+    RunColumn *column = add(columns, table, of->title, of->key, decimals);
+    column->figure = of->figure;
+    column->is_best = of->is_best;
 }
 
 static const char best_metric[] = "best_test_metrics.";
@@ -233,32 +200,23 @@ static void add_metrics(RunColumns *columns, Table *table, const PastRuns *runs)
             add_both(columns, table, name, &left);
 }
 
-// Runs are about a figure on the validation set, too.
-static bool is_about(const PastRuns *runs, const char *key) {
-    const RunFigure figure = run_figure_of_key(key);
-    for (size_t i = 0; i < runs->count; i++)
-        if (run_figure_row(&runs->all[i].figure) == run_figure_row(&figure)) return true;
-    return false;
-}
-
-// Figures of single classes are in every record, and shown where runs are about them.
-static bool is_shown(const PastRuns *runs, int figure) {
-    if (rows[figure].about) return is_about(runs, rows[figure].about);
-    if (rows[figure].usual == USUALLY_NOTHING) return true;
+static bool is_shown(const PastRuns *runs, int fact) {
+    if (facts[fact].usual == USUALLY_NOTHING) return true;
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
         const double usual[] = {[USUALLY_0] = 0,
                                 [USUALLY_1] = 1,
                                 [USUALLY_ROUNDS] = run->rounds,
                                 [USUALLY_ROUNDS_TO_TARGET] = past_run_number(run->values, "rounds_to_target")};
-        const double value = figure_of(run, figure);
-        if (!isnan(value) && value != usual[rows[figure].usual]) return true;
+        const double value = fact_of(run, fact);
+        if (!isnan(value) && value != usual[facts[fact].usual]) return true;
     }
     return false;
 }
 
 // A key of the record is shown as it is: whole numbers without decimals, others with four.
-static Status add_key(RunColumns *columns, Table *table, const PastRuns *runs, const char *key, Error *err) {
+static Status add_key(RunColumns *columns, Table *table, const FigureColumns *list, const PastRuns *runs,
+                      const char *key, Error *err) {
     bool is_there = false, is_whole = true;
     for (size_t i = 0; i < runs->count; i++) {
         const json_t *value = found_in(&runs->all[i], key);
@@ -266,7 +224,7 @@ static Status add_key(RunColumns *columns, Table *table, const PastRuns *runs, c
         if (value) is_whole &= json_is_integer(value);
     }
     Suggestion suggestion = {.typed = key};
-    if (!is_there) suggest_keys(&suggestion, runs);
+    if (!is_there) suggest_keys(&suggestion, list, runs);
     if (!is_there && suggestion.best && strcmp(suggestion.best, key) == 0)
         return fail(
             err, STATUS_USAGE,
@@ -287,36 +245,44 @@ static bool is_best_metric(const PastRuns *runs, const char *key) {
     return false;
 }
 
-static Status add_named(RunColumns *columns, Table *table, const PastRuns *runs, const char *show, Error *err) {
+static Status add_named(RunColumns *columns, Table *table, const FigureColumns *list, const PastRuns *runs,
+                        const char *show, Error *err) {
     char names[OPTION_TEXT_BYTES], *rest;
     bool is_named = false;
     snprintf(names, sizeof names, "%s", show);
     for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), is_named = true) {
-        const int figure = figure_named(name);
+        const int fact = fact_named(name);
+        const FigureColumn *figure = figure_columns_find(list, name);
         if (columns->count == RUN_COLUMNS_MOST || strlen(name) >= COLUMN_NAME_BYTES)
             return fail(err, STATUS_USAGE, "--show: at most %d names of up to %d letters", RUN_COLUMNS_MOST,
                         COLUMN_NAME_BYTES - 1);
         for (int i = 0; i < columns->count; i++)
             if (run_column_is(table, &columns->all[i], name))
                 return fail(err, STATUS_USAGE, "--show %.64s: named twice", name);
-        if (figure >= 0)
+        if (fact >= 0)
+            add_fact(columns, table, fact);
+        else if (figure)
             add_figure(columns, table, figure);
         else if (is_best_metric(runs, name))
             add_metric(columns, table, name + sizeof best_metric - 1, true);
         else
-            TRY(add_key(columns, table, runs, name, err));
+            TRY(add_key(columns, table, list, runs, name, err));
     }
     return is_named ? STATUS_OK : fail(err, STATUS_USAGE, "--show: needs a name, such as test_macro_f1");
 }
 
 Status run_columns_add(RunColumns *columns, Table *table, const PastRuns *runs, const char *show, Error *err) {
+    FigureColumns list;
+    figure_columns_list(&list);
     columns->count = 0;
-    if (*show) return add_named(columns, table, runs, show, err);
-    for (int f = 0; f < FIGURES; f++) {
+    if (*show) return add_named(columns, table, &list, runs, show, err);
+    for (int f = 0; f < FACTS; f++) {
         if (f == FIRST_RESULT) add_metrics(columns, table, runs);
-        if (is_shown(runs, f)) add_figure(columns, table, f);
+        for (size_t i = 0; i < list.count && f == FIRST_RESULT; i++)
+            if (figure_column_is_shown(&list.all[i], runs)) add_figure(columns, table, &list.all[i]);
+        if (is_shown(runs, f)) add_fact(columns, table, f);
     }
-    static_assert(FIGURES + 2 * METRICS_MOST <= RUN_COLUMNS_MOST, "all columns have a place");
+    static_assert(FACTS + 2 * METRICS_MOST + FIGURE_COLUMNS_MOST <= RUN_COLUMNS_MOST, "all columns have a place");
     return STATUS_OK;
 }
 
@@ -325,7 +291,8 @@ bool run_column_is(const Table *table, const RunColumn *column, const char *key)
 }
 
 double run_column_value(const RunColumn *column, const PastRun *run) {
-    if (column->figure >= 0) return figure_of(run, column->figure);
+    if (column->fact >= 0) return fact_of(run, column->fact);
+    if (column->figure.row) return figure_column_value(&column->figure, column->is_best, run);
     if (column->is_best) return is_about_metric(run, column->name) ? run->best : (double)NAN;
     return number_in(run, column->name);
 }

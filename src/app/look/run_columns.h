@@ -8,12 +8,13 @@
 #include "app/look/past_run.h"
 #include "app/look/table.h"
 
-enum { RUN_COLUMNS_MOST = 128 };
+enum { RUN_COLUMNS_MOST = 192 };
 
 typedef struct RunColumn {
-    int figure;                   // number in the table of figures; -1: a key of the record, or a metric's best value
-    char name[COLUMN_NAME_BYTES]; // the key; of the metric
-    bool is_best;                 // of a trainer's metric
+    int fact;                     // number in the table of facts; -1: none of them
+    RunFigure figure;             // without a fact and a name
+    char name[COLUMN_NAME_BYTES]; // key of the record; of a trainer's metric
+    bool is_best;                 // of the figure, or of the metric
     size_t at;                    // column of the table
 } RunColumn;
 
