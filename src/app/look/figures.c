@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "app/look/chart.h"
+#include "app/look/figure_charts.h"
 #include "app/look/heat.h"
 #include "app/look/svg.h"
-#include "app/options/run_figure.h"
 #include "base/log.h"
 #include "base/owned.h"
 #include "base/spread.h"
@@ -152,34 +152,29 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *rounds) {
 
 // Drawings ------------------------------------------------------------------------------------------------------------
 
-// One file per figure that runs may be about, and the classes of the clients.
+// One file per figure that runs may be about, one for the metric of the first run, and one for the classes of clients.
 typedef struct Drawing {
-    const char *file;
-    const char *key;          // in a round's line; a metric: that of figure_metric; NULL: the classes
-    const char *title, *axis; // NULL: the figure's name
+    char file[CHART_TEXT_BYTES + 8];
+    const FigureChart *chart; // NULL: of the metric or the classes
+    bool is_of_classes;
 } Drawing;
 
-static const Drawing drawings[] = {
-    {"accuracy.svg", "test_accuracy", "Accuracy on the test samples", "accuracy on the test samples, %"},
-    {"personal-accuracy.svg", "personal_accuracy", "Personal accuracy", "personal accuracy, mean over the clients, %"},
-    {"personal-loss.svg", "personal_loss", "Personal loss", "personal loss, mean over the clients"},
-    {"client-accuracy.svg", "client_accuracy", "Accuracy on the clients' samples",
-     "accuracy, mean over the clients, %"},
-    {"client-loss.svg", "client_loss", "Loss on the clients' samples", "loss, mean over the clients"},
-    {"validation-accuracy.svg", "validation_accuracy", "Accuracy on the validation samples",
-     "accuracy on the validation samples, %"},
-    {"validation-loss.svg", "validation_loss", "Loss on the validation samples", "loss on the validation samples"},
-    {"balanced-accuracy.svg", "test_balanced_accuracy", NULL, NULL},
-    {"macro-f1.svg", "test_macro_f1", NULL, NULL},
-    {"auc.svg", "test_auc", NULL, NULL},
-    {"validation-balanced-accuracy.svg", "validation_balanced_accuracy", NULL, NULL},
-    {"validation-macro-f1.svg", "validation_macro_f1", NULL, NULL},
-    {"validation-auc.svg", "validation_auc", NULL, NULL},
-    {"metric.svg", "test_metrics", NULL, NULL},
-    {"loss.svg", "test_loss", "Loss", "loss on the test samples"},
-    {"classes.svg", NULL, NULL, NULL},
-};
-enum { DRAWINGS = sizeof drawings / sizeof *drawings };
+// The drawings of all runs. charts are borrowed.
+typedef struct Drawings {
+    Drawing all[FIGURE_CHARTS_MOST + 2];
+    int count;
+} Drawings;
+
+static void list_drawings(Drawings *drawings, const FigureCharts *charts) {
+    *drawings = (Drawings){.count = 0};
+    for (size_t i = 0; i < charts->count; i++) {
+        if (i + 1 == charts->count) drawings->all[drawings->count++] = (Drawing){.file = "metric.svg"};
+        Drawing *drawing = &drawings->all[drawings->count++];
+        drawing->chart = &charts->all[i];
+        snprintf(drawing->file, sizeof drawing->file, "%s.svg", charts->all[i].file);
+    }
+    drawings->all[drawings->count++] = (Drawing){.file = "classes.svg", .is_of_classes = true};
+}
 
 // The losses of one run: in training, of the test, and of the clients' own models.
 static void add_losses(Room *room, const json_t *runs) {
@@ -199,11 +194,11 @@ static void add_losses(Room *room, const json_t *runs) {
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Drawing *drawing, FigureAxis by,
                           Error *err) {
     Room room;
-    char label[64], key[FIGURE_KEY_BYTES], name[RUN_FIGURE_NAME_BYTES], title[METRIC_NAME_BYTES + 64];
+    char label[64], key[FIGURE_KEY_BYTES], name[RUN_FIGURE_NAME_BYTES], title[CHART_TEXT_BYTES + 64];
     const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
-    const bool is_metric = strcmp(drawing->key, figure_metric.key) == 0;
-    const RunFigure told = run_figure_told(first), figure = is_metric ? told : run_figure_of_key(drawing->key);
-    if (is_metric && !run_figure_is_metric(&told)) return STATUS_OK;
+    const FigureChart *of = drawing->chart;
+    const RunFigure told = run_figure_told(first), figure = of ? of->figure : told;
+    if (!of && !run_figure_is_metric(&told)) return STATUS_OK;
     run_figure_name(name, &figure);
     run_figure_key(key, &figure);
     const bool is_share = run_figure_has(&figure, FIGURE_IS_SHARE), falls = run_figure_has(&figure, FIGURE_FALLS);
@@ -218,15 +213,15 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
     else
         add_groups(&room, runs, key, scale, of_all ? NULL : key);
     snprintf(label, sizeof label, "target: %.4g%s", reference, is_share ? " %" : "");
-    snprintf(title, sizeof title, "%s by %s", drawing->title ? drawing->title : name, axes[by].by);
+    snprintf(title, sizeof title, "%s by %s", alone ? "Loss" : of ? of->title : name, axes[by].by);
     const Chart chart = {.title = title,
                          .x_title = axes[by].title,
                          .fractions = by != AXIS_ROUND,
-                         .y_title = drawing->axis && !alone ? drawing->axis : name,
+                         .y_title = of && !alone ? of->axis : name,
                          .curves = room.curves,
                          .count = room.curve_count,
                          .most = is_share ? 100 : 0,
-                         .logarithmic = falls,
+                         .logarithmic = falls && !is_share,
                          .reference = reference,
                          .reference_label = label};
     *drawn = chart_has_points(&chart);
@@ -313,8 +308,8 @@ static Status write_figure(const Folder *folder, const Drawing *drawing, bool *d
     Status status = STATUS_OK;
     *drawn = false;
     if (file)
-        status =
-            !drawing->key ? draw_classes(file, drawn, runs, err) : draw_figure(file, drawn, runs, drawing, axis, err);
+        status = drawing->is_of_classes ? draw_classes(file, drawn, runs, err)
+                                        : draw_figure(file, drawn, runs, drawing, axis, err);
     const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)
@@ -326,14 +321,18 @@ static Status write_figure(const Folder *folder, const Drawing *drawing, bool *d
 
 static Status write_all(const Folder *folder, const json_t *runs, FigureAxis axis, Error *err) {
     char told[512] = "";
-    for (int i = 0; i < DRAWINGS; i++)
-        if (!report_may_write(folder, drawings[i].file, svg_mark))
+    FigureCharts charts;
+    Drawings drawings;
+    figure_charts_list(&charts);
+    list_drawings(&drawings, &charts);
+    for (int i = 0; i < drawings.count; i++)
+        if (!report_may_write(folder, drawings.all[i].file, svg_mark))
             return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path,
-                        drawings[i].file);
-    for (int i = 0; i < DRAWINGS; i++) {
+                        drawings.all[i].file);
+    for (int i = 0; i < drawings.count; i++) {
         bool drawn;
-        TRY(write_figure(folder, &drawings[i], &drawn, runs, axis, err));
-        if (drawn) text_add(told, sizeof told, "%s%s", *told ? ", " : "", drawings[i].file);
+        TRY(write_figure(folder, &drawings.all[i], &drawn, runs, axis, err));
+        if (drawn) text_add(told, sizeof told, "%s%s", *told ? ", " : "", drawings.all[i].file);
     }
     if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
     printf("%s: %s\n", folder->path, told);

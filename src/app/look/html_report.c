@@ -13,6 +13,7 @@
 #include "app/command.h"
 #include "app/look/against.h"
 #include "app/look/by_options.h"
+#include "app/look/figure_charts.h"
 #include "app/look/figures.h"
 #include "app/look/look_options.h"
 #include "app/look/run_details.h"
@@ -243,6 +244,7 @@ static Status collect(JsonObject *report, PastRuns *runs, const char *against, E
     free(choice.is_end);
     if (status == STATUS_OK) describe(report, runs);
     put_object(report, "runs", &all);
+    if (status == STATUS_OK) figure_charts_put(report);
     if (status == STATUS_OK && *against) status = put_against(report, runs, against, err);
     if (status == STATUS_OK) status = json_check(report, "the report", err);
     if (status != STATUS_OK) json_drop(report);

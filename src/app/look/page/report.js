@@ -72,21 +72,8 @@ const curves = (key, scale, colours, name, about) => [...groups].flatMap(([group
 const curveRows = (key, about) => [["group", "round", AXES[axis].title, "mean", "standard deviation", "runs"],
   ...[...groups].flatMap(([group, runs]) => about && runs[0].figure !== about ? [] : averaged(runs, key).map((p) => [group, p.round, p.x, p.y, p.deviation, p.runs]))];
 
-// The figures that runs are about, beside losses and a trainer's metrics, which are drawn of all runs (all).
-const FIGURES = {
-  test_accuracy: { name: "accuracy", title: "Accuracy on the test samples", axis: "accuracy, %", line: "test accuracy", scale: 100 },
-  personal_accuracy: { name: "personal-accuracy", title: "Personal accuracy, mean over the clients", axis: "personal accuracy, %", line: "personal accuracy", scale: 100 },
-  personal_loss: { name: "personal-loss", title: "Personal loss, mean over the clients", axis: "personal loss", line: "personal loss", scale: 1 },
-  client_accuracy: { name: "client-accuracy", title: "Accuracy on the clients' samples, mean over the clients", axis: "accuracy, %", line: "client accuracy", scale: 100 },
-  validation_accuracy: { name: "validation-accuracy", title: "Accuracy on the validation samples", axis: "accuracy, %", line: "validation accuracy", scale: 100 },
-  validation_loss: { name: "validation-loss", title: "Loss on the validation samples", axis: "validation loss", line: "validation loss", scale: 1, all: data.runs.length > 1 },
-  client_loss: { name: "client-loss", title: "Loss on the clients' samples, mean over the clients", axis: "client loss", line: "client loss", scale: 1 },
-};
-for (const [set, of] of [["test", ""], ["validation", "validation "]]) {
-  for (const [key, name] of [["balanced_accuracy", "balanced accuracy"], ["macro_f1", "macro F1"], ["auc", "AUC"]]) {
-    FIGURES[`${set}_${key}`] = { name: (of + name).replaceAll(" ", "-").toLowerCase(), title: `${name} on the ${set} samples`, axis: `${name}, %`, line: of + name, scale: 100 };
-  }
-}
+// The figures that runs may be about, and a trainer's metrics, by their keys. all: drawn of all runs.
+const FIGURES = Object.fromEntries(data.figures.map((figure) => [figure.key, { ...figure, all: figure.key === "validation_loss" && data.runs.length > 1 }]));
 const METRIC = "test_metrics.";
 data.runs.flatMap((run) => Object.keys(run.rounds)).filter((key) => key.startsWith(METRIC)).forEach((key) => {
   const metric = key.slice(METRIC.length);
@@ -105,7 +92,7 @@ const addTarget = (datasets, key, scale, colours) => {
 const figureConfig = (key, colours) => {
   const { axis: label, line: name, scale, metric, all: ofAll, rises, falls } = FIGURES[key];
   const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, ofAll ? null : key);
-  const all = datasets.flatMap((dataset) => dataset.data), higher = scale === 100 || rises;
+  const all = datasets.flatMap((dataset) => dataset.data), higher = metric ? rises : !falls;
   if (data.runs.length === 1 && all.length && (!metric || rises || falls)) {
     const best = all.reduce((a, b) => ((higher ? b.y > a.y : b.y < a.y) ? b : a));
     datasets.push({ label: `best: ${scale === 100 ? `${best.y.toFixed(2)} %` : shown(best.y)}`, data: [best], showLine: false, clip: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
