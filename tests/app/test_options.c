@@ -529,6 +529,10 @@ static void eval_takes_one_model_and_its_own_options(void **state) {
     assert_string_equal(err.message, "sounder eval: needs a model; write sounder eval MODEL.safetensors --data NAME");
     assert_int_equal(options_parse_eval(&options, &model, 3, (char *[]){"m", "--rounds", "3"}, &err), STATUS_USAGE);
     assert_string_equal(err.message, "--rounds: no option of `sounder eval`; `sounder help eval` lists them");
+    assert_int_equal(options_parse_eval(&options, &model, 3, (char *[]){"m", "--format", "json"}, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "--format: of sounder runs, not of sounder eval; write --json");
+    assert_int_equal(options_parse_eval(&options, &model, 2, (char *[]){"m", "--xyzzy"}, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "--xyzzy: unknown option; `sounder help eval` lists them");
     assert_int_equal(options_parse_eval(&options, &model, 2, (char *[]){"m", "n"}, &err), STATUS_USAGE);
     assert_string_equal(err.message, "n: a second model, after m; give one");
     check_ok(options_parse_eval(&options, &model, 3, (char *[]){"m", "--device=cuda", "--gpu=1"}, &err));

@@ -140,13 +140,22 @@ class Noise(RunCase):
     def test_two_nodes_have_the_noise_of_one(self):
         if why_no_nodes():
             self.skipTest(why_no_nodes())
+        on_two = lambda *words: subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *words], cwd=self.folder.name, env=ENVIRONMENT, check=True,
+                                               capture_output=True, timeout=120)
         for number, (rule, more) in enumerate([("dp-ftrl", ["--sampling", "cyclic"]), ("secagg", []), ("local-dp", []), ("fedavg", ["--dp-sgd", "clip=1 noise=1"])]):
             for key in ([], ["--noise-key", NOISE_KEY]):
                 words = merged(*TASK, "--rounds", "2", "--algorithm", rule, *more, *key)
                 self.train(*words, "--out", f"one{number}{len(key)}")
-                subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *words, "--out", f"two{number}{len(key)}"],
-                               cwd=self.folder.name, env=ENVIRONMENT, check=True, capture_output=True, timeout=120)
+                on_two(*words, "--out", f"two{number}{len(key)}")
                 self.assertEqual(self.model(f"two{number}{len(key)}"), self.model(f"one{number}{len(key)}"))
+        # A key of the system is node 0's, and repeats from the checkpoint on any number of nodes.
+        secret = ["--algorithm", "dp-fedavg noise=1", "--sampling", "poisson", "--clients-per-round", "4", "--noise-key", "system"]
+        on_two(*merged(*TASK, *secret), "--out", "secret")
+        shutil.copytree(self.path("secret"), self.path("copy"))
+        on_two("--resume", "secret", "--rounds", "3", "--quiet")
+        self.train("--resume", "copy", "--rounds", "3", "--workers", "2", "--quiet")
+        self.assertEqual(self.model("secret"), self.model("copy"))
+        self.assertEqual(self.told("secret", "client", "client"), [])
 
     def test_an_export_has_the_noise_of_its_run(self):
         for name, rule in (("cohorts", "dp-fedavg noise=50 norm=0.1"), ("updates", "local-dp multiplier=50 norm=0.1")):

@@ -398,6 +398,7 @@ class Sweep(RunCase):
         for out in grown, turned:
             self.assertRegex(out, r"(?m)^fedavg +2 +2 ")
             self.assertRegex(out, r"(?m)^median +2 +2 ")
+        self.assertRegex(self.sweep(*SMALL, *seeds, "--quiet"), r"^algorithm .*\nfedavg +2 +2 [^\n]*\nmean [^\n]*\nlook: [^\n]*\n$")
 
     def test_a_default_that_asks_for_nothing_is_no_axis_where_an_algorithm_has_no_use_for_it(self):
         out = self.sweep(*SMALL, "--algorithm", "fedavg,pfedme", "--momentum", "0", "--seed", "1..2", "--out", "s")

@@ -41,7 +41,7 @@ class Worth(RunCase):
             for absent in itertools.combinations(range(3), size):
                 self.train(*TASK, *(["--without", "all" if size == 3 else ",".join(map(str, absent))] if absent else []), "--out", f"run{absent}")
                 value[frozenset(range(3)) - set(absent)] = self.rounds(f"run{absent}")[-1]
-        for figure, key, factor in (("accuracy", "test_accuracy", 100), ("loss", "test_loss", -1)):
+        for figure, key, factor, unit in (("accuracy", "test_accuracy", 100, "percent"), ("loss", "test_loss", -1, "loss")):
             of = {those: factor * entry[key] for those, entry in value.items()}
             out, _ = self.worth("run", "--samples", "6", "--figure", figure)
             self.assertIn("from all 8 coalitions, exact", out)
@@ -50,13 +50,13 @@ class Worth(RunCase):
             for client in range(3):
                 exact = sum(math.factorial(len(those)) * math.factorial(2 - len(those)) / 6 * (of[those | {client}] - of[those])
                             for those in of if client not in those)
-                self.assertAlmostEqual(told[client]["shapley"], exact, places=7)
-                self.assertEqual(told[client]["shapley_standard_error"], 0)
-                self.assertAlmostEqual(told[client]["leave_one_out"], of[frozenset(range(3))] - of[frozenset(range(3)) - {client}], places=7)
-            self.assertAlmostEqual(sum(row["shapley"] for row in told.values()), of[frozenset(range(3))] - of[frozenset()], places=7)
+                self.assertAlmostEqual(told[client][f"shapley_{unit}"], exact, places=7)
+                self.assertEqual(told[client][f"shapley_standard_error_{unit}"], 0)
+                self.assertAlmostEqual(told[client][f"leave_one_out_{unit}"], of[frozenset(range(3))] - of[frozenset(range(3)) - {client}], places=7)
+            self.assertAlmostEqual(sum(row[f"shapley_{unit}"] for row in told.values()), of[frozenset(range(3))] - of[frozenset()], places=7)
         sampled = self.told("run", "--samples", "2")  # they sum to the same
-        self.assertAlmostEqual(sum(row["shapley"] for row in sampled.values()), sum(row["shapley"] for row in self.told("run", "--samples", "6").values()), places=7)
-        self.assertTrue(any(row["shapley_standard_error"] > 0 for row in sampled.values()))
+        self.assertAlmostEqual(sum(row["shapley_percent"] for row in sampled.values()), sum(row["shapley_percent"] for row in self.told("run", "--samples", "6").values()), places=7)
+        self.assertTrue(any(row["shapley_standard_error_percent"] > 0 for row in sampled.values()))
 
     def test_other_data_than_the_runs_are_refused_by_all_that_train_it_again(self):
         self.write(3)
@@ -129,7 +129,7 @@ class Worth(RunCase):
             for client in range(3):
                 exact = sum(math.factorial(len(those)) * math.factorial(2 - len(those)) / 6 * (value[those | {client}] - value[those])
                             for those in value if client not in those)
-                self.assertAlmostEqual(told[client]["shapley"], exact, places=5)
+                self.assertAlmostEqual(told[client]["shapley_loss"], exact, places=5)
 
     def test_coalitions_that_are_too_small_for_a_rule_are_counted(self):
         self.write(3)

@@ -68,6 +68,8 @@ static const Option sweep_rows[] = {
      .help = "run only number I, I + N, ..., if N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
     {.name = "show", .type = OPTION_TEXT, FIELD(show), .also = "figures columns keys", .placeholder = "KEY,...", .derived = "those that say something",
      .help = "figures of the table at the end, as in `sounder runs --show`"},
+    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .also = "silent q", .preset = "false",
+     .help = "print nothing but the table at the end, warnings and errors, and what to do about runs that are not done"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the commands of the runs, and start none"},
     AGAINST,

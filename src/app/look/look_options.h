@@ -27,7 +27,7 @@ typedef struct LookOptions {
     int seeds;                       // of each figure of `reproduce`
     int figure;                      // WorthFigure
     int samples;                     // permutations of `worth`
-    bool dry_run, once, clients;
+    bool dry_run, quiet, once, clients;
 } LookOptions;
 
 struct Command;

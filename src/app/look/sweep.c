@@ -139,6 +139,7 @@ static void tell(const Sweep *sweep, const Job *job, const char *format, ...) __
 static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
     char what[SWEEP_WORDS_BYTES + 64];
     va_list arguments;
+    if (sweep->options.quiet) return;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
@@ -292,7 +293,8 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
     if (sweep->done > 0 && sweep->tells_means) TRY(sweep_means_print(&sweep->plan, sweep->jobs, &sweep->options, err));
-    printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
+    if (!sweep->options.quiet || sweep->done < sweep->total)
+        printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
     if (left > 0) printf("%d runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
     if (elsewhere > 0 && *exit_code == 0) *exit_code = EX_TEMPFAIL;
@@ -335,8 +337,9 @@ static Status climb(Sweep *sweep, Error *err) {
     halving_plan(&ladder, &sweep->plan, sweep->jobs[0].rounds);
     for (int rung = 0; rung < ladder.rungs && !sweep->signal; rung++) {
         TRY(halving_begin(sweep->jobs, &ladder, rung, &sweep->plan, err));
-        printf("to round %d: %zu of %zu, a run for each seed\n", ladder.rounds[rung], ladder.groups[rung],
-               ladder.groups[0]);
+        if (!sweep->options.quiet)
+            printf("to round %d: %zu of %zu, a run for each seed\n", ladder.rounds[rung], ladder.groups[rung],
+                   ladder.groups[0]);
         TRY(run_part(sweep, err));
         const Job *unjudged = halving_unjudged(sweep->jobs, sweep->plan.count);
         if (unjudged && !sweep->signal && rung + 1 < ladder.rungs) {
@@ -367,8 +370,10 @@ static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     if (make_folders(sweep->options.out, 0777) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
     TRY(open_signals(sweep, err));
-    print_heading(sweep);
-    say_forecast(sweep);
+    if (!sweep->options.quiet) {
+        print_heading(sweep);
+        say_forecast(sweep);
+    }
     Status status = sweep->plan.search == SWEEP_HALVING ? climb(sweep, err) : run_part(sweep, err);
     if (status == STATUS_OK) status = conclude(sweep, clock_seconds_since(begin), exit_code, err);
     close(sweep->signal_fd);

@@ -153,9 +153,16 @@ static int by_worth(const void *a, const void *b) {
     return (x->client > y->client) - (x->client < y->client);
 }
 
+// "Shapley value %" with the key shapley_percent, of points of accuracy; or "Shapley value" with shapley_loss.
+static size_t add_column(Table *table, const Worth *worth, const char *title, const char *key) {
+    char name[COLUMN_NAME_BYTES], unit[COLUMN_NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", title, is_loss(worth) ? "" : " %");
+    snprintf(unit, sizeof unit, "%s_%s", key, is_loss(worth) ? "loss" : "percent");
+    return table_add_column(table, name, unit, is_loss(worth) ? 4 : 2);
+}
+
 static Status print_shares(const Worth *worth, Error *err) {
     const Coalitions *coalitions = &worth->coalitions;
-    const int decimals = is_loss(worth) ? 4 : 2;
     Row *rows = calloc(worth->player_count, sizeof *rows);
     if (!rows) return fail(err, STATUS_OS, "no memory for a table of %zu clients", worth->player_count);
     for (size_t i = 0; i < worth->player_count; i++)
@@ -163,9 +170,9 @@ static Status print_shares(const Worth *worth, Error *err) {
     qsort(rows, worth->player_count, sizeof *rows, by_worth);
     Table table = {0};
     const size_t client = table_add_column(&table, "client", "client", 0),
-                 shapley = table_add_column(&table, "Shapley value", "shapley", decimals),
-                 error = table_add_column(&table, "standard error", "shapley_standard_error", decimals),
-                 left_out = table_add_column(&table, "leave-one-out", "leave_one_out", decimals);
+                 shapley = add_column(&table, worth, "Shapley value", "shapley"),
+                 error = add_column(&table, worth, "standard error", "shapley_standard_error"),
+                 left_out = add_column(&table, worth, "leave-one-out", "leave_one_out");
     for (size_t i = 0; i < worth->player_count; i++) {
         table_add_row(&table);
         table_put_number(&table, client, rows[i].client);

@@ -46,7 +46,7 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     snprintf(typed, sizeof typed, "%s", name);
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
-    if (table == &option_train_table && is_setting_of_data(typed))
+    if (table->rows == option_table && is_setting_of_data(typed))
         return fail(err, STATUS_USAGE,
                     "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s=...\" "
                     "(`sounder help data`)",
@@ -59,7 +59,7 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
         consider_row(&suggestion, &table->rows[i]);
     char remedy[256];
     const bool is_exact = suggestion.best && suggestion.distance == 0;
-    if (table == &option_train_table && !is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
+    if (table->rows == option_table && !is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
         return fail(err, STATUS_USAGE, "%s%s: is %s", where, shown, remedy);
     if (!suggestion.best)
         return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown,

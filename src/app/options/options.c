@@ -60,14 +60,15 @@ typedef struct Argument {
 } Argument;
 
 // Reads the argument at *next and advances *next past it and its value.
-static Status take_argument(Argument *argument, int *next, int argc, char **argv, Error *err) {
+static Status take_argument(Argument *argument, const OptionTable *table, int *next, int argc, char **argv,
+                            Error *err) {
     const char *text = argv[*next];
     if (text[0] != '-' || !text[1]) { // "-" is standard input
         *argument = (Argument){.value = text};
         ++*next;
         return STATUS_OK;
     }
-    TRY(option_take(&argument->option, &argument->value, next, argc, argv, &option_train_table, err));
+    TRY(option_take(&argument->option, &argument->value, next, argc, argv, table, err));
     bool flag, alone = argument->option->type == OPTION_FLAG && !strchr(text, '=');
     if (!alone || *next == argc || !option_read_flag(&flag, argv[*next])) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s %s: a value of this option needs '='; write %s=%s", text, argv[*next], text,
@@ -101,7 +102,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
     Argument argument;
     // Reads the file first, wherever it is on the command line, so that the command line wins.
     for (int next = 0; next < argc;) {
-        TRY(take_argument(&argument, &next, argc, argv, err));
+        TRY(take_argument(&argument, &option_train_table, &next, argc, argv, err));
         if (!argument.option) TRY(option_take_file(&experiment, next - 1, argv, err));
     }
     if (experiment) TRY(options_read_yaml(options, experiment, err));
@@ -109,7 +110,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
     for (int i = 0; i < option_count; i++)
         options->file_used[i] = options->given[i] && option_applies(options, &option_table[i]);
     for (int next = 0; next < argc;) {
-        TRY(take_argument(&argument, &next, argc, argv, err));
+        TRY(take_argument(&argument, &option_train_table, &next, argc, argv, err));
         if (argument.option) TRY(set_argument(options, &argument, seen, err));
     }
     return STATUS_OK;
@@ -117,10 +118,17 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
 
 Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err) {
     const char *seen[OPTION_MAX_COUNT] = {NULL};
+    static const ForeignOption foreign[] = {{"format", "write --json"}};
+    const OptionTable table = {.rows = option_table,
+                               .count = option_count,
+                               .command = "eval",
+                               .foreign = foreign,
+                               .foreign_count = 1,
+                               .foreigner = "sounder runs"};
     *model_file = NULL;
     for (int next = 0; next < argc;) {
         Argument argument;
-        TRY(take_argument(&argument, &next, argc, argv, err));
+        TRY(take_argument(&argument, &table, &next, argc, argv, err));
         if (!argument.option) {
             TRY(option_take_word(model_file, argument.value, "model", err));
             continue;

@@ -49,8 +49,8 @@ static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past,
                     folder->path, rounds, rounds == 1 ? "" : "s",
                     noise_key == NOISE_KEY_SYSTEM ? ", which alone had the key of its noise (--noise-key system)" : "");
     if (rounds > 0)
-        log_warning("%s has no checkpoint yet; its first %u round%s are done again%s", folder->path, rounds,
-                    rounds == 1 ? "" : "s",
+        log_warning("%s has no checkpoint yet; its first %u round%s done again%s", folder->path, rounds,
+                    rounds == 1 ? " is" : "s are",
                     noise_key == NOISE_KEY_SYSTEM ? ", with another key of their noise, as the first one is lost" : "");
     return STATUS_OK;
 }

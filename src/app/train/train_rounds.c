@@ -43,7 +43,7 @@ static Status run_rounds(Run *run, Error *err) {
         TRY(train_round(run, err));
         if (run->summary.cold_start_seconds == 0) note_cold_start(run);
     }
-    if (!run->has_trained && run->rounds_done > first && train_is_first(run))
+    if (!run->has_trained && run->rounds_done > first && train_is_first(run) && !options_without_all(&run->options))
         log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
                     run->rounds_done - first, first);
     return test_last(run, err);
