@@ -72,39 +72,52 @@ static bool with_tuned(const Figure *figure, const RoundFacts *facts) {
 // clang-format off
 const Figure figure_table[] = {
     {"loss", "loss", FIGURE_OF_MODEL, FIGURE_FALLS, .column = "test loss", .after = "loss", .of_run = NAMED("loss"),
-     .on_test = NAMED("test-loss"), .on_validation = NAMED("validation-loss"), .listed = always, .value = loss},
+     .on_test = NAMED("test-loss"), .on_validation = NAMED("validation-loss"), .listed = always, .value = loss,
+     .help = "mean over the test samples; of targets it is that of (y - t)^2, PyTorch's MSELoss"},
     {"rmse", "RMSE", FIGURE_OF_MODEL, FIGURE_FALLS | FIGURE_IN_LINE, .column = "RMSE", .listed = with_targets,
-     .value = rmse},
+     .value = rmse,
+     .help = "if targets are numbers: root of the mean square, share of the targets' variance explained"},
     {"r2", "R2", FIGURE_OF_MODEL, 0, .column = "R2", .listed = with_targets, .value = r2},
-    {"mae", "MAE", FIGURE_OF_MODEL, FIGURE_FALLS, .column = "MAE", .value = mae},
+    {"mae", "MAE", FIGURE_OF_MODEL, FIGURE_FALLS, .column = "MAE", .value = mae,
+     .help = "if targets are numbers: mean distance of the output from the target"},
     {"accuracy", "accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "accuracy", .after = "",
      .word = "", .width = 7, .of_run = NAMED("accuracy"), .on_test = NAMED("test-accuracy"),
-     .on_validation = NAMED("validation-accuracy"), .listed = with_hits, .value = accuracy},
+     .on_validation = NAMED("validation-accuracy"), .listed = with_hits, .value = accuracy,
+     .help = "share of the test samples that are right; absent if targets are numbers or a trainer counts no hits"},
     {"label_accuracy", "label accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "labels",
-     .word = "labels ", .value = label_accuracy},
+     .word = "labels ", .value = label_accuracy,
+     .help = "if samples have several labels each: the share of labels that are right"},
     {"balanced_accuracy", "balanced accuracy", FIGURE_OF_MODEL,
      FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL, .column = "balanced",
-     .of_run = NAMED("balanced-accuracy"), .listed = if_known_or_asked, .value = balanced_accuracy},
+     .of_run = NAMED("balanced-accuracy"), .listed = if_known_or_asked, .value = balanced_accuracy,
+     .help = "mean recall of the classes; mean F1 of the classes; of two classes the area under the ROC curve: scikit-"
+             "learn's definitions. On a GPU only at the end, unless the run is about one of them; not with --trainer"},
     {"macro_f1", "macro F1", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_OF_CLASSES, .column = "macro F1",
      .of_run = NAMED("macro-f1"), .listed = if_known_or_asked, .value = macro_f1},
     {"auc", "AUC", FIGURE_OF_MODEL,
      FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL | FIGURE_OF_TWO_CLASSES, .column = "AUC",
      .of_run = NAMED("auc"), .listed = if_known_or_asked, .value = auc},
     {"attack_success", "attack success", FIGURE_OF_ATTACK, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "attack",
-     .word = "attack ", .width = 7, .value = attack_success},
+     .word = "attack ", .width = 7, .value = attack_success,
+     .help = "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its "
+             "target"},
     {"accuracy", "personal accuracy", FIGURE_OF_PERSONAL, FIGURE_IS_SHARE, .column = "personal",
-     .word = "personal ", .on_test = NAMED("personal-accuracy"), .listed = if_asked, .value = personal_accuracy},
+     .word = "personal ", .on_test = NAMED("personal-accuracy"), .listed = if_asked, .value = personal_accuracy,
+     .help = "means over the clients of their own models on their own samples (personal rules)"},
     {"loss", "personal loss", FIGURE_OF_PERSONAL, FIGURE_FALLS, .column = "personal loss",
      .on_test = NAMED("personal-loss"), .listed = if_such_is_asked, .value = personal_loss},
     {"accuracy", "client accuracy", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .column = "clients", .word = "clients ",
-     .on_test = NAMED("client-accuracy"), .listed = if_asked, .value = client_accuracy},
+     .on_test = NAMED("client-accuracy"), .listed = if_asked, .value = client_accuracy,
+     .help = "means over the clients of the global model on their own samples (--target client-...)"},
     {"loss", "client loss", FIGURE_OF_CLIENTS, FIGURE_FALLS, .column = "client loss",
      .on_test = NAMED("client-loss"), .listed = if_such_is_asked, .value = client_loss},
     {"accuracy", "accuracy of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_IS_SHARE, .column = "new clients",
-     .value = new_accuracy},
+     .value = new_accuracy,
+     .help = "means over the new clients of the global model on their own samples (--new-clients)"},
     {"loss", "loss of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_FALLS, .listed = with_new, .value = new_loss},
     {"accuracy", "accuracy of new clients, fine-tuned", FIGURE_OF_NEW_TUNED, FIGURE_IS_SHARE,
-     .column = "new fine-tuned", .value = tuned_accuracy},
+     .column = "new fine-tuned", .value = tuned_accuracy,
+     .help = "means over the new clients after --finetune-epochs of training on their samples"},
     {"loss", "loss of new clients, fine-tuned", FIGURE_OF_NEW_TUNED, FIGURE_FALLS, .listed = with_tuned,
      .value = tuned_loss},
 };
@@ -116,6 +129,17 @@ const Figure figure_metric = {.key = "test_metrics", .title = "metric", .of = FI
 const Figure *figure_find(FigureOf of, const char *key) {
     for (size_t i = 0; i < figure_count; i++)
         if (figure_table[i].of == of && strcmp(figure_table[i].key, key) == 0) return &figure_table[i];
+    return NULL;
+}
+
+const Figure *figure_of_key(bool *validates, const char *key) {
+    char own[FIGURE_KEY_BYTES];
+    for (size_t i = 0; i < figure_count; i++)
+        for (int on_validation = 0; on_validation < 2; on_validation++) {
+            if (strcmp(figure_key(own, &figure_table[i], on_validation == 1), key) != 0) continue;
+            if (validates) *validates = on_validation == 1;
+            return &figure_table[i];
+        }
     return NULL;
 }
 

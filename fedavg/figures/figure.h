@@ -1,5 +1,5 @@
 // The figures of a run's tests: one row each, in the order of a round's line in metrics.jsonl. The record, lines of
-// progress, --target and --patience-by are loops over the rows.
+// progress, --target and --patience-by, tables, drawings, TensorBoard and help are loops over the rows.
 //
 //   const Figure *figure = figure_find(FIGURE_OF_MODEL, "macro_f1");
 //   char key[FIGURE_KEY_BYTES];
@@ -53,6 +53,7 @@ typedef struct Figure {
     // Names for the figure of the models that the run is about, on the samples that its rounds are tested with; on the
     // test set; on the validation set.
     FigureName of_run, on_test, on_validation;
+    const char *help; // in `sounder help metrics`; NULL: that of the row before is of this one, too
     // Whether a round's line has the figure, be it as null; NULL: where it has a value.
     bool (*listed)(const struct Figure *figure, const RoundFacts *facts);
     double (*value)(const RoundFacts *facts); // NaN: there is none
@@ -67,6 +68,10 @@ extern const Figure figure_metric;
 
 // The row with this key; NULL if there is none.
 const Figure *figure_find(FigureOf of, const char *key);
+
+// The row whose key in a round's line this is; NULL if there is none. *validates, unless NULL: whether it is that of
+// the validation set.
+const Figure *figure_of_key(bool *validates, const char *key);
 
 // Whether clients are tested to measure it.
 bool figure_is_of_clients(const Figure *figure);

@@ -13,6 +13,7 @@
 #include "base/text_stream.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
+#include "fedavg/figures/figure.h"
 
 static void print_examples(FILE *file, int count) {
     fputs("Examples:\n", file);
@@ -56,6 +57,7 @@ void help_print_plan(FILE *file) {
 }
 
 // Explains the fields of metrics.jsonl beyond their names.
+static const char figures_here[] = "figures of tests"; // the place of the rows of fedavg/figures/figure.c
 static const HelpEntry metric_fields[] = {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
     {"  partition_file_xxh3, init_xxh3, client_time_xxh3, availability_xxh3, client_weights_xxh3, recording_xxh3",
@@ -109,26 +111,11 @@ static const HelpEntry metric_fields[] = {
     {"  round, client, rank", "client: null for a test of the model and a training of the server's own"},
     {"  what, seconds", "what went wrong, as in the warning; how long the turn had taken"},
     {"round", "a round is done; test_loss: of the global model, of the test set"},
-    {"  test_accuracy",
-     "share of the test samples that are right; absent if targets are numbers or a trainer counts no hits"},
+    {figures_here, ""},
     {"  test_metrics, train_metrics",
      "what a trainer's tests and trainings reported by name, means over the samples of all"},
-    {"  test_loss", "mean over the test samples; of targets it is that of (y - t)^2, PyTorch's MSELoss"},
-    {"  test_rmse, test_r2",
-     "if targets are numbers: root of the mean square, share of the targets' variance explained"},
-    {"  test_mae", "if targets are numbers: mean distance of the output from the target"},
-    {"  test_balanced_accuracy, test_macro_f1, test_auc",
-     "mean recall of the classes; mean F1 of the classes; of two classes the area under the ROC curve: scikit-learn's "
-     "definitions. On a GPU only at the end, unless the run is about one of them; not with --trainer"},
-    {"  personal_accuracy, personal_loss",
-     "means over the clients of their own models on their own samples (personal rules)"},
     {"  validation_loss, validation_accuracy, ...", "in place of test_loss, test_accuracy, ... if rounds are tested on "
                                                     "a validation set; test_metrics are of that, too"},
-    {"  client_accuracy, client_loss",
-     "means over the clients of the global model on their own samples (--target client-...)"},
-    {"  new_clients_accuracy, ..._loss",
-     "means over the new clients of the global model on their own samples (--new-clients); new_clients_finetuned_...: "
-     "after --finetune-epochs of training on them"},
     {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
     {"  trainer_restarts", "trainers that were started again (with --trainer), on this node"},
     {"  seconds_total, measured_joules_total", "so far, as `seconds` and `measured_joules` of the summary count them"},
@@ -136,8 +123,6 @@ static const HelpEntry metric_fields[] = {
     {"  clients_dropped_out, clients_straggling, clients_late",
      "clients that sent no update, did not finish all epochs, were too late"},
     {"  clients_chosen", "clients that a rule such as krum picked; a client's share is then its share in the mean"},
-    {"  attack_success",
-     "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its target"},
     {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
     {"  clients_by_cluster",
      "with personal clusters: how many of the trained clients took each model; in clients_evaluation, of the tested "
@@ -170,9 +155,9 @@ static const HelpEntry metric_fields[] = {
     {"  model_xxh3, tensors_xxh3",
      "XXH3 of the new model's weights, and of each tensor; with personal clusters of all models"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  test_label_accuracy, test_accuracy_by_label",
-     "if samples have several labels each: the share of labels that are right, and that of each label (in the "
-     "summary); test_accuracy counts samples of which all are right"},
+    {"  test_accuracy_by_label", "if samples have several labels each: the share of right ones of each label; "
+                                 "test_accuracy counts samples of which "
+                                 "all are right"},
     {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
@@ -194,13 +179,29 @@ static const HelpEntry metric_fields[] = {
     {"  trainer_start", "whether trainers were forks of one program then (fork), or each a start of its own"},
 };
 
+// The rows of one help text are one entry.
+static void print_figures(FILE *file) {
+    char keys[4 * FIGURE_KEY_BYTES] = "", key[FIGURE_KEY_BYTES];
+    const char *text = "";
+    for (size_t i = 0; i <= figure_count; i++) {
+        const bool begins = i == figure_count || figure_table[i].help;
+        if (begins && *keys) print_entry(file, keys, text);
+        if (i == figure_count) break;
+        if (begins) text = figure_table[i].help, keys[0] = '\0';
+        text_add(keys, sizeof keys, "%s%s", *keys ? ", " : "  ", figure_key(key, &figure_table[i], false));
+    }
+}
+
 void help_print_metrics(FILE *file) {
     print_paragraph(file, 0,
                     "RUN/metrics.jsonl has one JSON object per line, of the kind named by \"type\". For one seed all "
                     "figures are equal for any number of workers; only seconds that are not simulated differ.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof metric_fields / sizeof *metric_fields; i++)
-        print_entry(file, metric_fields[i].left, metric_fields[i].text);
+        if (metric_fields[i].left == figures_here)
+            print_figures(file);
+        else
+            print_entry(file, metric_fields[i].left, metric_fields[i].text);
 }
 
 void help_print_launch(FILE *file) {

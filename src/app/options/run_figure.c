@@ -17,15 +17,9 @@ bool run_figure_is_metric(const RunFigure *figure) {
 }
 
 RunFigure run_figure_of_key(const char *key) {
-    char own[FIGURE_KEY_BYTES];
-    for (size_t i = 0; i < figure_count; i++) {
-        const bool validates = strcmp(figure_key(own, &figure_table[i], true), key) == 0;
-        if (figure_is_goal(&figure_table[i]) &&
-            (validates || strcmp(figure_key(own, &figure_table[i], false), key) == 0))
-            return (RunFigure){.row = &figure_table[i],
-                               .validates = validates && figure_table[i].of == FIGURE_OF_MODEL};
-    }
-    return (RunFigure){0};
+    bool validates = false;
+    const Figure *row = figure_of_key(&validates, key);
+    return row && figure_is_goal(row) ? (RunFigure){.row = row, .validates = validates} : (RunFigure){0};
 }
 
 RunFigure run_figure_loss(const RunFigure *figure) {

@@ -15,6 +15,7 @@
 #include "app/options/option_table.h"
 #include "base/log.h"
 #include "base/text_stream.h"
+#include "fedavg/figures/figure.h"
 #include "io/metrics.h"
 
 static const char FOLDER[] = "tensorboard", PREFIX[] = "events.out.tfevents.";
@@ -104,11 +105,11 @@ static void put_series(Tensorboard *tensorboard) {
 static const char *group_of(const char *key) {
     static const struct {
         const char *part, *group;
-    } groups[] = {
-        {"loss", "loss"},      {"test_r", "loss"},        {"accuracy", "accuracy"}, {"validation_r", "loss"},
-        {"_mae", "loss"},      {"_macro_f1", "accuracy"}, {"_auc", "accuracy"},     {"seconds", "time"},
-        {"samples", "time"},   {"bytes", "network"},      {"clients_", "cohort"},   {"abandoned", "cohort"},
-        {"update", "updates"}, {"staleness", "updates"},  {"gradient", "updates"},  {"steps_refused", "updates"}};
+    } groups[] = {{"loss", "loss"},        {"seconds", "time"},         {"samples", "time"},   {"bytes", "network"},
+                  {"clients_", "cohort"},  {"abandoned", "cohort"},     {"update", "updates"}, {"staleness", "updates"},
+                  {"gradient", "updates"}, {"steps_refused", "updates"}};
+    const Figure *figure = figure_of_key(NULL, key);
+    if (figure && figure->of != FIGURE_OF_ATTACK) return figure->traits & FIGURE_IS_SHARE ? "accuracy" : "loss";
     if (strcmp(key, "workers_lost") == 0) return "round";
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (strstr(key, groups[i].part)) return groups[i].group;
