@@ -10,10 +10,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/memory/fingerprint.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
 
-enum { REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
+enum { REHEARSALS = 2, REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
 
 static const double LONG_LIFE_SECONDS = 10, SEND_SECONDS = 10;
 
@@ -66,6 +67,7 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
     } else {
         json_begin(&line);
     }
+    nursery->rehearsals = 0;
     put_whole(&line, "rank", -1);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_object(&line, "desk", desk_told(&desk, &nursery->trainer.desk));
@@ -81,10 +83,40 @@ static Status rehearse(Nursery *nursery, Error *err) {
     TrainerTurn turn = trainer_trial(trainer, nursery->client, REHEARSED_BATCHES);
     JsonObject line;
     turn.rehearses = true;
+    turn.checks = nursery->rehearsals == REHEARSALS; // the one that finds the cause
     turn.keeps = trainer->desk.state != NULL;
     if (turn.keeps) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
     trainer_turn_line(&line, trainer, &turn);
+    nursery->rehearsals++;
     nursery->state = NURSERY_REHEARSING;
+    return send_line(nursery, &line, err);
+}
+
+static void warn_of_rehearsal(const Nursery *nursery, const json_t *told) {
+    const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
+    char kept[TRAINER_KEPT_BYTES] = "";
+    trainer_read_kept(kept, json_object_get(told, "kept"));
+    log_warning(
+        "%s %.200s trained a rehearsed turn (client %u, %d batches) to other weights when it was asked again: %s%s of "
+        "before the turn, so that results depend on the number of workers; make optimizers in every turn, draw from "
+        "turn.generator or turn.random, and see --check-trainer",
+        plan->option, plan->command, nursery->client, REHEARSED_BATCHES, kept[0] ? "it uses " : "it uses something",
+        kept);
+}
+
+// Asks for one turn twice. If the results differ, a third one lets the program look for the cause.
+static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) {
+    const Trainer *trainer = &nursery->trainer;
+    const uint64_t hash = XXH3_64bits(trainer->desk.weights, trainer->memory->config->parameters * sizeof(float));
+    JsonObject line;
+    if (nursery->rehearsals == 1) nursery->rehearsed = hash;
+    if (nursery->rehearsals > REHEARSALS)
+        warn_of_rehearsal(nursery, told);
+    else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || hash != nursery->rehearsed))
+        return rehearse(nursery, err);
+    nursery->state = NURSERY_ASKED;
+    json_begin(&line);
+    put_whole(&line, "forks", 1);
     return send_line(nursery, &line, err);
 }
 
@@ -151,8 +183,7 @@ static Status advance(Nursery *nursery, const json_t *told, Error *err) {
         return same == STATUS_OK ? rehearse(nursery, err) : same;
     }
     case NURSERY_REHEARSING:
-        nursery->state = NURSERY_ASKED;
-        return STATUS_OK;
+        return judge_rehearsal(nursery, told, err);
     case NURSERY_ASKED:
         return open_or_not(nursery, told);
     case NURSERY_NONE:

@@ -7,8 +7,9 @@
 //   while (nursery_is_busy(&nursery)) TRY(nursery_serve(&nursery, err));
 //   TRY(trainer_process_fork(&process, FD_NURSERY, desk_fd, output, err)); // worker
 //
-// The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. Then the
-// program says whether it can be forked: not with threads, with children or with an open GPU. If not, or if the nursery
+// The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. It is made
+// twice: a program that trains to other weights the second time keeps something from turn to turn, which a warning
+// names. Then the program says whether it can be forked: not with threads, with children or with an open GPU. If not, or if the nursery
 // dies again and again, control->forks is 0 and workers start trainers themselves.
 //
 // Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
@@ -23,7 +24,7 @@
 typedef enum NurseryState {
     NURSERY_NONE,
     NURSERY_STARTING,   // it reads its first line
-    NURSERY_REHEARSING, // it trains two batches of a client
+    NURSERY_REHEARSING, // it trains two batches of a client, several times
     NURSERY_ASKED,      // it sees whether it can be forked
     NURSERY_OPEN,       // it forks
 } NurseryState;
@@ -34,6 +35,8 @@ typedef struct Nursery {
     int workers_end, own_end; // of the socket of requests; owned, -1: none
     int output;               // where it prints; borrowed
     uint32_t client;          // it rehearses with
+    uint32_t rehearsals;      // of this start that it has been asked for
+    uint64_t rehearsed;       // hash of the weights to which it trained in the first one
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
     bool owes;     // open, and a request waited when it was last looked after

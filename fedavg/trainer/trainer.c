@@ -211,8 +211,7 @@ static double number_of(const json_t *answer, const char *key, double otherwise)
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
-// Only for a message of --check-trainer: names that do not fit are left out.
-static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
+void trainer_read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
     const json_t *name;
     size_t i, used = 0;
     json_array_foreach(names, i, name) {
@@ -290,7 +289,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .steps = (uint64_t)number_of(told, "steps", 0),
                               .travel = travel,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
-    read_kept(answer->kept, json_object_get(told, "kept"));
+    trainer_read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
     tell_gpu(trainer, json_object_get(told, "gpu"));
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:

@@ -75,6 +75,9 @@ typedef struct TrainerAnswer {
     MetricSums metrics;
 } TrainerAnswer;
 
+// Writes the names of an answer's list `kept` one after the other; those that do not fit are left out.
+void trainer_read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names);
+
 // Creates the desk and starts the trainer. Nothing to close on failure.
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err);
 

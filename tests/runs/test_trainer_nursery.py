@@ -59,16 +59,26 @@ class Nursery(TrainerCase):
         self.assertEqual(self.model("fork-1"), self.model("each-2"))
         self.assertEqual(self.model("fork-2"), self.model("each-2"))
 
-    def test_the_program_runs_once_and_rehearses_one_turn_of_two_batches(self):
+    def test_the_program_runs_once_and_rehearses_a_turn_of_two_batches_twice(self):
         self.write("trainer.py", "print('starts')\n" + NUMPY.replace("    velocity = {}", "    velocity = {}\n    print(turn.rehearsal, turn.client, turn.samples)"))
         self.run_with("fork")
-        self.assertEqual(self.log("fork").splitlines()[:2], ["nursery: starts", "nursery: True 0 20"])
+        self.assertEqual(self.log("fork").splitlines()[:3], ["nursery: starts"] + 2 * ["nursery: True 0 20"])
         self.assertEqual(self.log("fork").count("starts"), 1)
-        self.assertEqual(self.log("fork").count("True"), 1)
+        self.assertEqual(self.log("fork").count("True"), 2)
         self.run_with("each", "--trainer-start", "each")
         self.assertEqual(sorted(line for line in self.log("each").splitlines() if "starts" in line),
                          ["nursery: starts", "rank 0: starts", "rank 1: starts"])
         self.assertNotIn("True", self.log("each"))
+
+    def test_what_a_program_keeps_from_turn_to_turn_is_named_before_round_1(self):
+        serve = "\nsounder.serve({'w': np.zeros(2, np.float32)}, train, test)\n"
+        for name, first, body in (("counter", "seen = [0]", "seen[0] += 1; net['w'] += seen[0]"), ("draws", "rng = np.random.default_rng(1)", "net['w'] += rng.random()")):
+            self.write("keeps.py", f"import sys\nsys.path.insert(0, PACKAGE)\nimport numpy as np, sounder\n{first}\ndef train(net, turn):\n    {body}\n    turn.add(1.0, 20)\n"
+                       f"def test(net, turn):\n    turn.add(1.0, turn.samples)" + serve)
+            _, err = self.run_with(name, "--rounds", "1", script="keeps.py")
+            wanted = {"counter": "seen", "draws": "rng (numpy's Generator)"}[name]
+            self.assertRegex(err, rf"warning: --trainer .*keeps.py trained a rehearsed turn \(client 0, 2 batches\) to other weights when it was asked again: it uses {re.escape(wanted)} of before")
+            self.assertEqual(err.count("warning"), 1)
 
     def test_a_program_that_cannot_be_forked_starts_for_each_worker_and_says_why(self):
         obstacles = {"threads": (THREAD, "has 2 threads"),
@@ -262,7 +272,7 @@ class Nursery(TrainerCase):
         self.assertEqual((out, err), ("", ""))
         lines = self.log("run").splitlines()
         self.assertTrue(all(line.startswith(("nursery: ", "rank 0: ", "rank 1: ")) for line in lines), lines)
-        self.assertEqual(sum(line.endswith("one two") for line in lines), 1 + 2 * 5)
+        self.assertEqual(sum(line.endswith("one two") for line in lines), 2 + 2 * 5)  # two rehearsals
         self.train("--resume", "run", "--rounds", "3", "--quiet")
         self.assertGreater(len(self.log("run").splitlines()), len(lines))
 

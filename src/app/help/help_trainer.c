@@ -80,7 +80,13 @@ static const HelpEntry python[] = {
     {"turn.hand_in(steps=, travel=)", "ends the turn before its function does, where fednova and scaffold are told of "
                                       "other steps than one per batch, or how far they go. What follows in the "
                                       "function reaches no run"},
-    {"turn.rehearsal", "whether this is the first turn of the program that is forked: two batches, thrown away"},
+    {"turn.rehearsal",
+     "whether this is a first turn of the program that is forked: two batches, thrown away; it is made "
+     "twice, and a warning names what trains to other weights the second time"},
+    {"turn.keep(optimizer)", "a client's optimizer continues with the state of its last turn: serve(..., "
+                             "state=torch.optim.AdamW) and --client-optimizer-state keep"},
+    {"turn.hf_arguments(folder), hf()", "TrainingArguments and a callback for a Trainer of transformers"},
+    {"turn.steps", "batches of the turn, over all epochs, as schedules of rates want them"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
     {"sounder.check(net, train, test, (x, y))",
      "whether turns repeat, without a run: what --check-trainer looks for, in a notebook"},
@@ -171,8 +177,9 @@ static const HelpEntry forks[] = {
     {"nursery", "1 in the first line, beside describe: this program may be forked. It answers with its tensors and "
                 "\"forks\":1, or 0 and \"why\". With 1 the socket stays: a line follows with rank -1, parameters, desk "
                 "and tensors, to be answered by {\"ready\":1}"},
-    {"rehearsal",
-     "1 in the turn that follows. After its answer the program sends {\"forks\":1}, or 0 and \"why\", and forks"},
+    {"rehearsal", "1 in the turns that follow. When {\"forks\":1} arrives in place of a turn, the program answers "
+                  "{\"forks\":1}, or 0 "
+                  "and \"why\", and forks"},
     {"fork", "{\"fork\":1}, a datagram at the socket whose number is in $SOUNDER_NURSERY, with four descriptors: the "
              "fork's socket, leash, desk and output. The fork leads a process group of its own, maps its desk in the "
              "place of the program's, reads a first line that has only its rank, and answers {\"ready\":1}"},

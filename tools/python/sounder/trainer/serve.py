@@ -53,6 +53,15 @@ def _made(net, data, exchange, device, seed):
     return TorchNet(net, exchange, device)
 
 
+def _state_floats(state, net):
+    """A number, a function of the net, or the class of an optimizer."""
+    if isinstance(state, type) and state.__module__.startswith("torch.optim"):
+        from .keeping import floats_of
+
+        return floats_of(net, state)
+    return int(state(net) if callable(state) else state)
+
+
 def _describe(net, line, hello, whole_test, state, still, own):
     """The parent asks for names, shapes and initial values before the run begins. Returns the first line of this program as a nursery,
     or None: then the program has done its duty."""
@@ -81,7 +90,7 @@ def _tell(line, error):
 
 
 def _be_nursery(line, desk, requests):
-    """After the rehearsal: returns in each fork, or at once if there can be none."""
+    """After the rehearsals: returns in each fork, or at once if there can be none."""
     why = obstacle()
     line.send(forks=int(not why), why=why)
     if not why:
@@ -113,7 +122,7 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
     if own:
         own.check(data, whole=bool(hello.get("describe")))
     net = _made(net, data, exchange, device, hello["seed"])
-    state = int(state(net.net) if callable(state) else state)
+    state = _state_floats(state, net.net)
     if hello.get("describe"):
         hello = _describe(net, line, hello, whole_test, state, still, own)
         if hello is None:
@@ -122,9 +131,11 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
     net.attach(desk, hello["tensors"])
     line.send(ready=1, pid=os.getpid(), stays=net.stays.told(), files=own_files())
     while (told := line.receive()) is not None:
+        if told.get("forks"):
+            _be_nursery(line, desk, requests)
+            continue
         if told.get("rehearsal") and net.moves():
             _skip_rehearsal(line, told)
-            _be_nursery(line, desk, requests)
             continue
         net.place()
         turn = Turn(told, hello, desk, data, net, line, state)
@@ -137,8 +148,6 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
                 turn.answer()
         if not turn.handed_in:
             raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
-        if turn.rehearsal:
-            _be_nursery(line, desk, requests)
 
 
 def turns(net, exchange=None, device=None, whole_test=False, state=0, still=False):
@@ -168,7 +177,7 @@ def serve(net, train, test=None, exchange=None, device=None, whole_test=False, s
     tensors that travel; without it those of real and complex numbers, and if some parameter is frozen those that learn. device: where the net
     computes, such as "cuda". whole_test: a test is one turn with all of its samples, for figures that are no means over parts;
     otherwise it is dealt to all workers, 500 samples a turn. state: how many floats of an optimizer a client keeps from turn to turn in
-    turn.state (--client-optimizer-state keep), as a number or a function of the net.
+    turn.state (--client-optimizer-state keep), as a number, a function of the net, or the class of an optimizer for turn.keep.
     still: the functions leave the tensors of turn.still as they are, which algorithms such as fedrep need; parameters of a module need no
     gradient in such a turn, so that most functions do.
     data: two Datasets of torch's, in place of --data; turn.loader() then has the turn's batches. client: the name of the attribute or column
