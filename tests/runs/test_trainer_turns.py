@@ -4,7 +4,7 @@ Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arg
 """
 import json, shutil, sys, unittest
 
-from trainers import NUMPY, TORCH, TrainerCase, np, torch
+from trainers import NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 # Each batch of a training takes 1 from each weight; TAIL is what the function does after its loop.
 COUNTS = '''
@@ -231,6 +231,25 @@ class OwnData(TrainerCase):
         self.assertEqual((last["test_loss"], last["test_accuracy"]), (by_hand["test_loss"], by_hand["test_accuracy"]))
         self.assertEqual(last["test_metrics"]["first"], 2.0)
         self.assertGreater(last["test_metrics"]["weighted_loss"], 0)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_kept_optimizer_continues_as_if_it_had_never_ended(self):
+        sys.path.insert(0, PACKAGE)
+        from sounder.trainer.keeping import KeptOptimizer, floats_of
+        for make in (lambda p: torch.optim.AdamW(p, lr=0.1), lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)):
+            whole, parts = (torch.nn.Linear(3, 2) for _ in range(2))
+            parts.load_state_dict(whole.state_dict())
+            floats, one = np.zeros(floats_of(parts, type(make(whole.parameters()))), np.float32), make(whole.parameters())
+            for turn in range(3):
+                two = make(parts.parameters())
+                kept = KeptOptimizer(two, floats)
+                for batch in range(2):
+                    for net, optimizer in ((whole, one), (parts, two)):
+                        optimizer.zero_grad()
+                        net(torch.full((1, 3), turn + batch + 1.0)).pow(2).sum().backward()
+                        optimizer.step()
+                kept.save()
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(whole.parameters(), parts.parameters())))
 
 
 if __name__ == "__main__":

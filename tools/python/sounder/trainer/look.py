@@ -50,7 +50,8 @@ class Look:
         except ValueError:  # built in
             known = OF_OPTIONS
         given = {name: getattr(turn, name) for name in OF_OPTIONS if name in known}
-        return make([parameter for parameter in net.parameters() if parameter.requires_grad], **given)
+        optimizer = make([parameter for parameter in net.parameters() if parameter.requires_grad], **given)
+        return optimizer if turn.state is None else turn.keep(optimizer)
 
     def _scheduler(self, optimizer, steps):
         if not self.schedule:
@@ -87,7 +88,7 @@ class Look:
 
         optimizer = self._optimizer(net, turn)
         learn = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        ends = sum(1 for _ in turn.indices())
+        ends = turn.steps
         scheduler = self._scheduler(optimizer, -(-ends // self.accumulate))
         weights = 0.0
         for number, (count, batch) in enumerate(self._batches(turn), 1):

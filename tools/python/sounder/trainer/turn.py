@@ -68,7 +68,7 @@ class Turn:
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = self._answers = 0
-        self.handed_in, self._result, self.loaded = False, [], None
+        self.handed_in, self._result, self.loaded, self._optimizer = False, [], None, None
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
 
@@ -174,6 +174,31 @@ class Turn:
         """A DataLoader over the samples of the turn, in the run's batches, of serve(..., data=). words: of the DataLoader, as num_workers."""
         return samples.loader(self, self.loaded, words)
 
+    def keep(self, optimizer):
+        """A new optimizer gets the state that the client's last one had, and the client keeps what it has at the end of the turn:
+        with serve(..., state=torch.optim.AdamW), its class, and --client-optimizer-state keep. Before correcting(optimizer)."""
+        from .keeping import KeptOptimizer
+
+        self._optimizer = KeptOptimizer(optimizer, self._floats if self._state is not None else None)
+        return optimizer
+
+    def hf(self):
+        """A callback for a Trainer of transformers, which corrects before each step, says that it lives, and tells the loss."""
+        from .hf import HandsIn
+
+        return HandsIn(self)
+
+    def hf_arguments(self, folder, **words):
+        """TrainingArguments of the turn: its rate, epochs, batch size, weight decay, clip and seed. words: others, or in their place."""
+        from .hf import arguments
+
+        return arguments(self, folder, words)
+
+    @property
+    def steps(self):
+        """How many batches the turn has, over all epochs: the steps of a loop that makes one per batch."""
+        return self._told["batches"]
+
     def add(self, loss, samples, hits=None, weight=None, **metrics):
         """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
         which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8. weight: what the figures
@@ -260,6 +285,8 @@ class Turn:
                         "step, before clipping and optimizer.step()")
         if self.trains:
             self._net.store()
+        if self._optimizer and self.trains:
+            self._optimizer.save()
         samples = int(sum(count for _, count in self._losses))
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
                   "samples": samples, "steps": _whole("steps", made) if self.trains else 0}
