@@ -61,6 +61,24 @@ static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
     return STATUS_OK;
 }
 
+// Numbers of tensors, of which the server's rules treat statistics as it does those of the engine's nets: a variance may
+// not become negative (tensors_floor_variances).
+static Status read_statistics(TrainerNet *net, const json_t *told, const char *key, Error *err) {
+    const json_t *numbers = json_object_get(told, key), *number;
+    size_t i;
+    if (numbers && !json_is_null(numbers) && !json_is_array(numbers))
+        return fail(err, STATUS_DATA, "it answered %s as something that is no list of tensors' numbers", key);
+    json_array_foreach(numbers, i, number) {
+        const json_int_t place = json_is_integer(number) ? json_integer_value(number) : -1;
+        if (place < 0 || place >= net->count)
+            return fail(err, STATUS_DATA, "it answered %s with a number that is none of its %d tensors from 0", key,
+                        net->count);
+        net->tensors[place].follows = true;
+        if (strcmp(key, "variances") == 0) net->tensors[place].start = 1;
+    }
+    return STATUS_OK;
+}
+
 // The values are in the desk's file and not in the line, since a line has at most a MiB. They are read by calls: the
 // file is the program's to shorten, and a mapping of what has been taken away would kill the parent by SIGBUS.
 static Status read_values(TrainerNet *net, int fd, Error *err) {
@@ -111,6 +129,8 @@ Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error 
                         .whole_test = trainer_flag(told, "whole_test"),
                         .still = trainer_flag(told, "still")};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
+    if (status == STATUS_OK) status = read_statistics(net, told, "statistics", err);
+    if (status == STATUS_OK) status = read_statistics(net, told, "variances", err);
     if (status == STATUS_OK) status = read_values(net, desk_fd, err);
     if (status != STATUS_OK) trainer_net_free(net);
     return status;

@@ -234,5 +234,45 @@ class Starts(TrainerCase):
         self.assertIn("the files of its trainer are not what the run began with", err)
 
 
+# Features of a thousandth: variances of a normalisation are then near 0, where a server's step may make them negative.
+NORMS = TORCH + '''
+from collections import OrderedDict
+sounder.serve(lambda: nn.Sequential(OrderedDict(flat=nn.Flatten(), fc1=nn.Linear(20, 32), norm1=nn.BatchNorm1d(32), act=nn.ReLU(), fc2=nn.Linear(32, 10))),
+              train, test)
+'''
+
+ARRAYS_OF_NAN = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+sounder.serve({"w": np.zeros(2, np.float32)}, lambda net, turn: turn.add(1.0, turn.samples), lambda net, turn: turn.add(float("nan"), turn.samples, hits=0))
+'''
+
+
+class Statistics(TrainerCase):
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_statistics_of_a_trainer_are_those_of_the_engine_and_no_variance_is_negative(self):
+        rng = np.random.default_rng(1)
+        means, (many, few) = rng.normal(0, 0.05, (10, 20)), (np.arange(400) % 10, np.arange(100) % 10)
+        np.savez(self.path("small.npz"), **{f"x_{split}": (means[y] + rng.normal(0, 0.025, (len(y), 20))).astype(np.float32) for split, y in (("train", many), ("test", few))},
+                 y_train=many, y_test=few)
+        self.write("norms.py", NORMS)
+        data = ("--data", "small.npz", "--clients", "10", "--partition", "iid", "--batch-size", "20", "--lr", "0.1", "--quiet", "--workers", "1")
+        engine = ("--model", "linear 32; batchnorm; relu; linear classes")
+        self.train(*data, *engine, "--rounds", "1", "--lr", "1e-12", "--out", "first")
+        for name, algorithm in (("momentum", "fedavgm beta=0.9"), ("adam", "fedadam lr=0.1")):
+            options = (*data, "--init", "first/model.safetensors", "--rounds", "4", "--algorithm", algorithm)
+            self.train(*options, *engine, "--out", f"engine-{name}")
+            self.train(*options, "--trainer", f"{sys.executable} norms.py", "--out", name)
+            self.assert_near(name, f"engine-{name}")
+        self.assertEqual(self.weights("momentum")["norm1.running_var"].min(), 0)  # where the step ended below 0
+
+    def test_a_loss_of_tests_that_is_not_finite_is_said_once(self):
+        self.write("endless.py", ARRAYS_OF_NAN)
+        _, err = self.run_with("endless", script="endless.py")
+        self.assertEqual(err.count("warning: round 1: the loss of the test is nan: answers of the net are not finite"), 1, err)
+        self.assertEqual(err.count("warning"), 1)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

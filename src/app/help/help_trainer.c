@@ -166,6 +166,8 @@ static const HelpEntry hello[] = {
     {"files",
      "an answer to describe, and {\"ready\":1}, may name the files of the trainer, [path, ...]: their hash is in the "
      "run's record, and another one ends the run"},
+    {"statistics, variances", "in the answer to describe: numbers of tensors that batches change and gradients do not, "
+                              "and of which no server's step may make a value negative"},
     {"stays", "likewise {\"hash\":\"16 digits\",\"tensors\":N,\"floats\":N} of the tensors that do not travel"},
     {"versions",
      "an answer to describe may name language and libraries: \"Python 3.11.2, torch 2.1.0\"; others are told"},

@@ -45,20 +45,21 @@ typedef struct Run {
     Progress progress;
     TraceFile trace;
     uint32_t rounds_done;
-    uint32_t published; // round of the model in the shared memory, which is published before the round counts as done
-    uint32_t saved;     // round of the last checkpoint
-    bool headed;        // the heading was printed
-    bool begins_again;  // the GPU that --device auto had chosen does not serve: once more, on the CPU
-    EnergyMeter meter;  // of --measure-energy; the first node's
-    bool lacks_clients; // drawn clients have not arrived in this process
-    bool has_trained;   // some client has arrived in some round of this process
-    RunKept kept;       // what the record has of the rounds of earlier processes; zeroed: there were none
-    int stop_signal;    // signal that ends the run early; 0: none
-    int late_signal;    // signal that arrived after the last worker had ended; 0: none
-    Target target;      // of --target
-    RunFigure figure;   // figure that the run is about
-    RoundReport report; // report of the last round
-    RoundTest tested;   // result of the last test
+    uint32_t published;  // round of the model in the shared memory, which is published before the round counts as done
+    uint32_t saved;      // round of the last checkpoint
+    bool headed;         // the heading was printed
+    bool warned_of_loss; // which a test found not to be finite
+    bool begins_again;   // the GPU that --device auto had chosen does not serve: once more, on the CPU
+    EnergyMeter meter;   // of --measure-energy; the first node's
+    bool lacks_clients;  // drawn clients have not arrived in this process
+    bool has_trained;    // some client has arrived in some round of this process
+    RunKept kept;        // what the record has of the rounds of earlier processes; zeroed: there were none
+    int stop_signal;     // signal that ends the run early; 0: none
+    int late_signal;     // signal that arrived after the last worker had ended; 0: none
+    Target target;       // of --target
+    RunFigure figure;    // figure that the run is about
+    RoundReport report;  // report of the last round
+    RoundTest tested;    // result of the last test
     uint32_t tested_round; // whose model that was; 0: this process has tested none
     RoundTest final;       // of the final model on the test set: `tested` without a validation set
     RoundTest best_final;  // of the best model on the test set, if that is another one and there is a validation set

@@ -70,10 +70,21 @@ static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
     return STATUS_OK;
 }
 
+// JSON has null for such a loss, and charts a gap: it is said once.
+static void warn_of_loss(Run *run, const RoundTest *test, uint32_t round) {
+    if (run->warned_of_loss || !train_is_first(run) || isfinite(test->loss)) return;
+    run->warned_of_loss = true;
+    log_warning("round %u: the loss of the test is %g: answers of the net are not finite%s; a smaller --lr (now %g) or "
+                "server step may help",
+                round, test->loss, run->options.trainer[0] ? ", or the trainer gives no loss" : "",
+                (double)run->options.training.sgd.lr);
+}
+
 Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err) {
     const bool validates = run->memory.partition.validation_count > 0;
     TRY(rounds_evaluate(&run->rounds, round, validates ? EVALUATE_VALIDATION : EVALUATE_TEST_SET, &run->report, err));
     *test = round_test_of(&run->report, &run->memory);
+    warn_of_loss(run, test, round);
     TRY(settle_figure(run, test, err));
     if (!run_figure_tests_clients(&run->figure)) return STATUS_OK;
     const uint64_t begin = clock_nanoseconds();

@@ -70,7 +70,8 @@ def _describe(net, line, hello, whole_test, state, still, own):
         file.write(values.tobytes())
     why = obstacle() if hello.get("nursery") else "it was not asked"
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=int(own is None), whole_test=int(whole_test), state=state,
-              still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why)
+              still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why,
+              **net.statistics())
     told = None if why else line.receive()
     return told and {**hello, **told}
 

@@ -44,6 +44,9 @@ class ArrayNet:
     def tensors(self):
         return [(name, (*shape, 2) if name in self.complex else shape) for name, shape in self.shapes.items()]
 
+    def statistics(self):
+        return {}
+
     def values(self):
         values = [np.asarray(self.net[name], np.complex64 if name in self.complex else np.float32) for name in self.names]
         return [np.ascontiguousarray(value).view(np.float32) for value in values]

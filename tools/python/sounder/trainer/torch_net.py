@@ -96,6 +96,12 @@ class TorchNet:
     def tensors(self):
         return [(name, tuple(_real(tensor).shape)) for name, tensor in self.parts.items()]
 
+    def statistics(self):
+        """What describe tells of tensors that batches change and gradients do not: their numbers, and of which a negative value is wrong."""
+        buffers = [number for number, tensor in enumerate(self.parts.values()) if not isinstance(tensor, torch.nn.Parameter)]
+        names = list(self.parts)
+        return {"statistics": buffers, "variances": [number for number in buffers if names[number].rpartition(".")[2] == "running_var"]}
+
     def values(self):
         return [_real(tensor.detach()).to("cpu", torch.float32).numpy() for tensor in self.parts.values()]
 
