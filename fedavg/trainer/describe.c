@@ -61,8 +61,8 @@ static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
     return STATUS_OK;
 }
 
-// Numbers of tensors, of which the server's rules treat statistics as it does those of the engine's nets: a variance may
-// not become negative (tensors_floor_variances).
+// Numbers of tensors. Server rules treat them as statistics of the engine's nets: a variance may not become negative
+// (tensors_floor_variances).
 static Status read_statistics(TrainerNet *net, const json_t *told, const char *key, Error *err) {
     const json_t *numbers = json_object_get(told, key), *number;
     size_t i;

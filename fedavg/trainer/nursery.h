@@ -9,8 +9,8 @@
 //
 // The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. It is made
 // twice: a program that trains to other weights the second time keeps something from turn to turn, which a warning
-// names. Then the program says whether it can be forked: not with threads, with children or with an open GPU. If not, or if the nursery
-// dies again and again, control->forks is 0 and workers start trainers themselves.
+// names. Then the program says whether it can be forked: not with threads, with children or with an open GPU. If not,
+// or if the nursery dies again and again, control->forks is 0 and workers start trainers themselves.
 //
 // Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
 // waits for the next one. A request brings the fork's line, its leash, its desk and its output. The nursery keeps the
