@@ -290,7 +290,8 @@ const Option option_table[] = {
      .help = "these clients never arrive (3,7 or 3-7; all: the model stays as it begins): where one is drawn, its place stays empty. Their samples are in no step, weight of "
              "a class, or test of clients (sounder eval tests the model on them), and rules count the others alone. All other "
              "draws are those of the run with them, and so are all bits up to the first round in which one of them is drawn, unless a rule "
-             "counts clients (scaffold, feddyn, easgd, a release) or adds noise, which is another one in each run; so is the scaling of --data, by all samples (`sounder worth`)"},
+             "counts clients (scaffold, feddyn, easgd, a release) or adds noise, which is another one in each run. The scaling of --data and the draw of --validation are by all samples, "
+             "also theirs (`sounder worth`)"},
     {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD, .neutral = true,
      .also = "drop-percent straggler",
      .placeholder = "FORM", .preset = "0",
