@@ -32,6 +32,19 @@ static Status test_last(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+// first: rounds done before. With --noise-key system a warning would tell who was drawn.
+static void warn_of_idle(const Run *run, uint32_t first) {
+    const uint32_t rounds = run->rounds_done - first;
+    if (run->has_trained || rounds == 0 || !train_is_first(run) || run->progress.hides_cohorts ||
+        options_without_all(&run->options))
+        return;
+    if (rounds == 1)
+        log_warning("no client arrived in round %u: the model has learned nothing in it", run->rounds_done);
+    else
+        log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
+                    rounds, first);
+}
+
 static Status run_rounds(Run *run, Error *err) {
     run->published = run->saved = run->rounds_done;
     const uint32_t first = run->rounds_done;
@@ -43,9 +56,7 @@ static Status run_rounds(Run *run, Error *err) {
         TRY(train_round(run, err));
         if (run->summary.cold_start_seconds == 0) note_cold_start(run);
     }
-    if (!run->has_trained && run->rounds_done > first && train_is_first(run) && !options_without_all(&run->options))
-        log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
-                    run->rounds_done - first, first);
+    warn_of_idle(run, first);
     return test_last(run, err);
 }
 
