@@ -27,6 +27,16 @@ static bool is_taken(const char *name) {
     return false;
 }
 
+// Figures of clients are rows of fedavg/figures, above this room: all names of their form are kept free for them.
+static bool is_of_clients(const char *name) {
+    static const char *const forms[] = {"client", "personal"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const size_t length = strlen(forms[i]);
+        if (strncmp(name, forms[i], length) == 0 && (name[length] == '-' || name[length] == '_')) return true;
+    }
+    return false;
+}
+
 // A name becomes a column of tables, a tag of TensorBoard and a word on the command line: it must need no quotes in any
 // place, and must not be taken for a figure of the run's own.
 Status metric_name_check(const char *name, Error *err) {
@@ -39,6 +49,11 @@ Status metric_name_check(const char *name, Error *err) {
                     "a metric cannot be named \"%.80s\": a name is a letter, then letters, digits and _ - . / @, at "
                     "most %d bytes",
                     name, METRIC_NAME_BYTES - 1);
+    if (!is_taken(name) && is_of_clients(name))
+        return fail(err, STATUS_DATA,
+                    "a metric cannot be named %s: names that begin with client or personal are of the clients' tests; "
+                    "name it otherwise, such as own_%s",
+                    name, name);
     if (!is_taken(name)) return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "a metric cannot be named %s, a figure that runs have already: losses and hits are given to turn.add; "

@@ -29,7 +29,8 @@ typedef struct MetricSums {
 } MetricSums;
 
 // DATA if this is no name of a metric: a letter, then letters, digits and _ - . / @, at most 64 bytes. Names of figures
-// that every run has, such as "accuracy" and "test-loss", are refused.
+// that every run has, such as "accuracy" and "test-loss", are refused, and all names that begin with "client-" or
+// "personal-".
 Status metric_name_check(const char *name, Error *err);
 
 // Adds to the metric of this name. DATA, with sums unchanged, for a bad name, a weight that is negative or not finite,

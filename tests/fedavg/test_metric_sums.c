@@ -42,7 +42,8 @@ static void metrics_are_ordered_by_name_however_they_come(void **state) {
 
 static void bad_names_weights_and_a_metric_too_many_are_refused(void **state) {
     (void)state;
-    static const char *const bad[] = {"", "5top", "a b", "a=1", "caf\xc3\xa9", "<b>", "accuracy", "test_loss", "loss"};
+    static const char *const bad[] = {"",         "5top",      "a b",  "a=1",           "caf\xc3\xa9", "<b>",
+                                      "accuracy", "test_loss", "loss", "client_recall", "personal-f1"};
     char name[80];
     MetricSums sums = {0};
     Error err;
