@@ -8,6 +8,11 @@
 #define VALUE(name, expression) static double name(const RoundFacts *facts) { return expression; }
 // clang-format on
 
+// A test that counts no hits has no tenth that is worst by them.
+static double worst_tenth(const ClientTests *tests) {
+    return isnan(tests->accuracy.mean) ? (double)NAN : tests->accuracy.worst_tenth;
+}
+
 VALUE(loss, facts->test->loss)
 VALUE(rmse, facts->test->rmse)
 VALUE(r2, facts->test->r2)
@@ -22,6 +27,8 @@ VALUE(personal_accuracy, facts->test->personal.accuracy.mean)
 VALUE(personal_loss, facts->test->personal.loss.mean)
 VALUE(client_accuracy, facts->test->clients.accuracy.mean)
 VALUE(client_loss, facts->test->clients.loss.mean)
+VALUE(personal_worst, worst_tenth(&facts->test->personal))
+VALUE(client_worst, worst_tenth(&facts->test->clients))
 VALUE(new_accuracy, facts->test->new_clients.accuracy.mean)
 VALUE(new_loss, facts->test->new_clients.loss.mean)
 VALUE(tuned_accuracy, facts->test->new_tuned.accuracy.mean)
@@ -106,11 +113,17 @@ const Figure figure_table[] = {
      .help = "means over the clients of their own models on their own samples (personal rules)"},
     {"loss", "personal loss", FIGURE_OF_PERSONAL, FIGURE_FALLS, .column = "personal loss",
      .on_test = NAMED("personal-loss"), .listed = if_such_is_asked, .value = personal_loss},
+    {"worst_tenth", "personal accuracy of the worst tenth", FIGURE_OF_PERSONAL, FIGURE_IS_SHARE, .column = "personal, worst tenth",
+     .on_test = NAMED("personal-worst-tenth"), .listed = if_asked, .value = personal_worst,
+     .help = "mean accuracy of the 10% of the clients whose own models are worst (--target personal-worst-tenth)"},
     {"accuracy", "client accuracy", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .column = "clients", .word = "clients ",
      .on_test = NAMED("client-accuracy"), .listed = if_asked, .value = client_accuracy,
      .help = "means over the clients of the global model on their own samples (--target client-...)"},
     {"loss", "client loss", FIGURE_OF_CLIENTS, FIGURE_FALLS, .column = "client loss",
      .on_test = NAMED("client-loss"), .listed = if_such_is_asked, .value = client_loss},
+    {"worst_tenth", "client accuracy of the worst tenth", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .column = "clients, worst tenth",
+     .on_test = NAMED("client-worst-tenth"), .listed = if_asked, .value = client_worst,
+     .help = "mean accuracy of the 10% of the clients on which the global model is worst (--target client-worst-tenth)"},
     {"accuracy", "accuracy of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_IS_SHARE, .column = "new clients",
      .value = new_accuracy,
      .help = "means over the new clients of the global model on their own samples (--new-clients)"},

@@ -54,6 +54,19 @@ class RunFigure(RunCase):
                 json.dump({"users": list(users), "num_samples": [count] * 3, "user_data": users}, file)
         return ["--data", "leaf", "--model", "linear 2", "--workers", "1", "--lr", "0.5"]
 
+    def test_a_run_may_be_about_the_clients_that_are_served_worst(self):
+        for of, algorithm, model in (("client", "afl", "global"), ("personal", "local-only", "personal")):
+            out, _ = self.train(*PERSONAL[:-6], "--algorithm", algorithm, "--lr", "0.1", "--rounds", "3", "--target", f"{of}-worst-tenth=0.01", "--out", of)
+            lines = self.metrics(of)
+            rounds = [line[f"{of}_worst_tenth"] for line in lines if line["type"] == "round"]
+            tested = [line["accuracy_worst_tenth"] for line in lines if line["type"] == "clients_evaluation" and line["model"] == model]
+            self.assertEqual((rounds, len(rounds)), (tested, 3))
+            self.assertLess(rounds[-1], next(line["accuracy_mean"] for line in reversed(lines) if line["type"] == "clients_evaluation"))
+            self.assertEqual(lines[-1][f"best_{of}_worst_tenth"], max(rounds))
+            self.assertEqual(lines[0]["figure"], f"{of}_worst_tenth")
+            self.assertAlmostEqual(self.table(of)[0][f"{of}_worst_tenth_percent"], 100 * rounds[-1])
+            self.assertIn(f"{100 * rounds[-1]:.2f}% after 3 rounds", out)
+
     def test_a_personal_run_is_told_by_the_accuracy_of_the_clients_own_models(self):
         out, _ = self.train(*PERSONAL, "--rounds", "4", "--clients-per-round", "5", "--seed", "3", "--out", "runs/a")
         lines, summary = self.metrics("runs/a"), self.metrics("runs/a")[-1]
