@@ -80,7 +80,7 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
 // turn leaves there reaches no round.
 static Status rehearse(Nursery *nursery, Error *err) {
     Trainer *trainer = &nursery->trainer;
-    TrainerTurn turn = trainer_trial(trainer, nursery->client, REHEARSED_BATCHES);
+    TrainerTurn turn = trainer_trial(trainer, nursery->client, nursery->batches);
     JsonObject line;
     turn.rehearses = true;
     turn.checks = nursery->rehearsals == REHEARSALS; // the one that finds the cause
@@ -97,11 +97,10 @@ static void warn_of_rehearsal(const Nursery *nursery, const json_t *told) {
     char kept[TRAINER_KEPT_BYTES] = "";
     trainer_read_kept(kept, json_object_get(told, "kept"));
     log_warning(
-        "%s %.200s trained a rehearsed turn (client %u, %d batches) to other weights when it was asked again: %s%s of "
+        "%s %.200s trained a rehearsed turn (client %u) to other weights when it was asked again: %s%s of "
         "before the turn, so that results depend on the number of workers; make optimizers in every turn, draw from "
         "turn.generator or turn.random, and see --check-trainer",
-        plan->option, plan->command, nursery->client, REHEARSED_BATCHES, kept[0] ? "it uses " : "it uses something",
-        kept);
+        plan->option, plan->command, nursery->client, kept[0] ? "it uses " : "it uses something", kept);
 }
 
 // Asks for one turn twice. If the results differ, a third one lets the program look for the cause.
@@ -193,20 +192,34 @@ static Status advance(Nursery *nursery, const json_t *told, Error *err) {
     return STATUS_OK;
 }
 
+// A program may need what two batches lack, such as samples of each class: it is asked for a whole turn then. One that
+// says that trying again is of no use is believed.
+static bool wants_whole_client(const Nursery *nursery, Status failed) {
+    return nursery->state == NURSERY_REHEARSING && failed == STATUS_UNAVAILABLE && !nursery->was_open &&
+           !nursery->trainer.process.was_killed && nursery->batches == REHEARSED_BATCHES;
+}
+
 // A program that fails in its first turn would fail in every worker. One that is killed, or that has rehearsed before,
 // gets another try.
-static Status start_again(Nursery *nursery, const Error *why, Error *err) {
+static Status start_again(Nursery *nursery, Status failed, const Error *why, Error *err) {
     TrainerProcess *process = &nursery->trainer.process;
     const RunMemory *memory = nursery->trainer.memory;
     const bool was_open = nursery->state == NURSERY_OPEN;
+    if (wants_whole_client(nursery, failed)) {
+        log_info("its rehearsal of %d batches failed, and is made again with all batches of client %u: %s",
+                 REHEARSED_BATCHES, nursery->client, why->message);
+        nursery->batches = UINT32_MAX;
+        trainer_process_end(process, 0);
+        TRY(nursery_start(nursery, process, &memory->config->trainer, memory, nursery->trainer.desk.fd, err));
+        return greet(nursery, true, err);
+    }
     if (nursery->is_other)
         return fail(err, STATUS_DATA, "%s %.200s: %s", memory->config->trainer.option, memory->config->trainer.command,
                     why->message);
     // Its own sentence, and not a warning: the user has to mend the program, and no round has been lost.
     if (!nursery->was_open && !process->was_killed)
-        return fail(err, STATUS_UNAVAILABLE, "%s %.200s, in its rehearsal (client %u, %d batches): %s",
-                    memory->config->trainer.option, memory->config->trainer.command, nursery->client, REHEARSED_BATCHES,
-                    why->message);
+        return fail(err, STATUS_UNAVAILABLE, "%s %.200s, in its rehearsal (client %u): %s",
+                    memory->config->trainer.option, memory->config->trainer.command, nursery->client, why->message);
     // A nursery that is killed once an hour is worth its start each time. One that dies as soon as it is open is not.
     if (was_open && clock_seconds_since(nursery->opened_nanoseconds) > LONG_LIFE_SECONDS) nursery->deaths = 0;
     log_warning("the nursery of trainers has ended: %s", why->message);
@@ -225,10 +238,11 @@ Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
     Trainer *trainer = &nursery->trainer;
     Error why;
     trainer->memory = memory;
+    nursery->batches = REHEARSED_BATCHES;
     nursery->client = trainer_client_from(memory, 0); // one without samples would rehearse nothing
     TRY(desk_create(&trainer->desk, memory, trainer->desk.fd, err));
     const Status status = greet(nursery, false, &why);
-    return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
+    return status == STATUS_OK ? STATUS_OK : start_again(nursery, status, &why, err);
 }
 
 // While it is open the nursery owes a sign of life only if a request waits: it takes each at once, unless it hangs. The
@@ -261,7 +275,7 @@ Status nursery_serve(Nursery *nursery, Error *err) {
             if (status == STATUS_OK && nursery->state != NURSERY_NONE) continue;
         }
         if (status == STATUS_OK) status = check_silence(nursery, &why);
-        return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
+        return status == STATUS_OK ? STATUS_OK : start_again(nursery, status, &why, err);
     }
 }
 

@@ -35,6 +35,7 @@ typedef struct Nursery {
     int workers_end, own_end; // of the socket of requests; owned, -1: none
     int output;               // where it prints; borrowed
     uint32_t client;          // it rehearses with
+    uint32_t batches;         // of a rehearsal
     uint32_t rehearsals;      // of this start that it has been asked for
     uint64_t rehearsed;       // hash of the weights to which it trained in the first one
     uint32_t deaths;          // in a row, without a long life in between

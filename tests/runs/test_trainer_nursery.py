@@ -77,7 +77,7 @@ class Nursery(TrainerCase):
                        f"def test(net, turn):\n    turn.add(1.0, turn.samples)" + serve)
             _, err = self.run_with(name, "--rounds", "1", script="keeps.py")
             wanted = {"counter": "seen", "draws": "rng (numpy's Generator)"}[name]
-            self.assertRegex(err, rf"warning: --trainer .*keeps.py trained a rehearsed turn \(client 0, 2 batches\) to other weights when it was asked again: it uses {re.escape(wanted)} of before")
+            self.assertRegex(err, rf"warning: --trainer .*keeps.py trained a rehearsed turn \(client 0\) to other weights when it was asked again: it uses {re.escape(wanted)} of before")
             self.assertEqual(err.count("warning"), 1)
 
     def test_a_program_that_cannot_be_forked_starts_for_each_worker_and_says_why(self):
@@ -94,10 +94,17 @@ class Nursery(TrainerCase):
     def test_a_program_that_fails_in_its_rehearsal_ends_the_run_with_its_exception(self):
         self.write("fails.py", NUMPY.replace("    velocity = {}", "    velocity = no_such_name"))
         _, err = self.run_with("fails", script="fails.py", code=69)
-        self.assertIn("in its rehearsal (client 0, 2 batches): NameError: name 'no_such_name' is not defined; what it printed is in fails/trainer.log", err)
+        self.assertIn("in its rehearsal (client 0): NameError: name 'no_such_name' is not defined; what it printed is in fails/trainer.log", err)
         self.assertIn("Traceback (most recent call last)", err)
         self.assertEqual(os.listdir(self.path("fails")), ["trainer.log"])
         self.run_with("fails")  # the folder is free
+
+    def test_a_program_that_needs_a_whole_client_rehearses_with_one(self):
+        self.write("whole.py", NUMPY.replace("    velocity = {}", "    velocity = {}\n    if turn.trains: assert turn.samples > 20, 'too few samples'"))
+        self.run_with("sound")
+        _, err = self.run_with("whole", script="whole.py")
+        self.assertEqual((err, self.bits("whole")), ("", self.bits("sound")))
+        self.assertEqual(self.log("whole").count("AssertionError: too few samples"), 1)
 
     def test_the_nursery_closes_what_it_does_not_understand_and_a_fork_says_itself_what_goes_wrong(self):
         requests, asking = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
