@@ -106,6 +106,14 @@ class Turns(TrainerCase):
             seen = sorted(line.split("state ")[1].strip() for line in file if line.startswith("rank"))
         self.assertEqual(seen, 4 * ["[0.0, 0.0]"] + 4 * ["[1.0, 2.0]"])
 
+    def test_each_part_of_a_large_test_of_a_client_begins_with_its_weights(self):
+        self.write("adapts.py", COUNTS.replace("net[\"w\"] -= 1", "pass").replace("TAIL", "net['w'] += 1").replace(
+            "turn.add(1.0, len(y), hits=HITS)", "turn.add(float(net['w'][0]), len(y))\n    net['w'] += 5").replace("state=2", "state=0"))
+        self.train("--trainer", f"{sys.executable} adapts.py", "--data", "synthetic:1x4x4:2400:60", "--clients", "2", "--client-test", "0.5", "--rounds", "1",
+                   "--finetune-epochs", "1", "--eval-clients-every", "1", "--quiet", "--out", "run")
+        told = {line["model"]: line["loss_mean"] for line in self.metrics("run") if line["type"] == "clients_evaluation"}
+        self.assertEqual(told["fine-tuned"], 2.0, told)  # 600 samples are two parts
+
     def test_samples_by_number_are_those_that_the_client_sees(self):
         self.write("number.py", BY_NUMBER)
         plain = None

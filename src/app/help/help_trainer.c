@@ -81,8 +81,9 @@ static const HelpEntry python[] = {
                                       "other steps than one per batch, or how far they go. What follows in the "
                                       "function reaches no run"},
     {"turn.rehearsal",
-     "whether this is a first turn of the program that is forked: two batches, thrown away; it is made "
-     "twice, and a warning names what trains to other weights the second time"},
+     "whether this is a first turn of the program that is forked: two batches (or all, if the program "
+     "fails with two), thrown away; it is made twice, and a warning names what trains to other weights the second "
+     "time"},
     {"turn.keep(optimizer)", "a client's optimizer continues with the state of its last turn: serve(..., "
                              "state=torch.optim.AdamW) and --client-optimizer-state keep"},
     {"turn.hf_arguments(folder), hf()", "TrainingArguments and a callback for a Trainer of transformers"},
