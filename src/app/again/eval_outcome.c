@@ -32,18 +32,16 @@ void outcome_free(Outcome *outcome) {
 }
 
 static void put_figures(JsonObject *object, const Outcome *outcome, const Dataset *data) {
-    const AnswerFigures *of = &outcome->figures;
-    const bool has_rows = dataset_has_rows(&data->items);
-    if (!isnan(of->mae)) put_real(object, "test_mae", of->mae);
-    if (!outcome->recalls) return;
-    if (has_rows)
-        put_real(object, "test_label_accuracy", of->label_accuracy);
-    else
-        put_real(object, "test_balanced_accuracy", of->balanced_accuracy);
-    put_real(object, "test_macro_f1", of->macro_f1);
-    if (!isnan(of->auc)) put_real(object, "test_auc", of->auc);
-    put_reals(object, has_rows ? "test_accuracy_by_label" : "test_accuracy_by_class", outcome->recalls,
-              (size_t)data->classes);
+    RoundTest test = round_test_none(data); // loss and accuracy are not among the figures of answers
+    test.figures = outcome->figures;
+    for (size_t i = 0; i < figure_count; i++) {
+        char key[FIGURE_KEY_BYTES];
+        const double value = figure_table[i].value(&(RoundFacts){.test = &test});
+        if (!isnan(value)) put_real(object, figure_key(key, &figure_table[i], false), value);
+    }
+    if (outcome->recalls)
+        put_reals(object, dataset_has_rows(&data->items) ? "test_accuracy_by_label" : "test_accuracy_by_class",
+                  outcome->recalls, (size_t)data->classes);
 }
 
 // A long name is cut, so that the line has room for others, and followed by the number of its class.
