@@ -12,6 +12,7 @@
 #ifndef SOUNDER_FEDAVG_TRAINER_PROCESS_H
 #define SOUNDER_FEDAVG_TRAINER_PROCESS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +56,9 @@ typedef struct TrainerWait {
 // there is no such program, OS if the kernel refuses. Nothing to end on failure.
 Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
                              int output, Error *err);
+
+// Writes the folder of the Python package in the clone in which this program was built; "": there is none.
+void trainer_package(char folder[PATH_MAX]);
 
 // Splits the plan's command as a shell would; the caller releases *words with wordfree. USAGE as above.
 Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *err);

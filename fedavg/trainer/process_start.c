@@ -55,8 +55,7 @@ static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "
 
 enum { THREAD_NAMES = 3, NAMES = sizeof names / sizeof *names };
 
-// folder (PATH_MAX): of the package in the clone in which this program was built; "": there is none.
-static void find_package(char *folder) {
+void trainer_package(char folder[PATH_MAX]) {
     char path[PATH_MAX] = "", file[PATH_MAX + 64];
     *folder = '\0';
     if (readlink("/proc/self/exe", path, sizeof path - 1) < 0 || !strrchr(path, '/')) return;
@@ -81,7 +80,7 @@ static void set_environment(char *before[NAMES], const TrainerPlan *plan) {
     setenv("SOUNDER_SEED", seed, 1);
     setenv("PYTHONHASHSEED", plan->hash_seed, 1);
     const char *given = before[NAMES - 1];
-    find_package(folder);
+    trainer_package(folder);
     if (*folder && asprintf(&path, "%s%s%s", given ? given : "", given && *given ? ":" : "", folder) >= 0) {
         setenv("PYTHONPATH", path, 1);
         free(path);

@@ -166,6 +166,28 @@ const Command commands[] = {
      .most = 1,
      .writes = true,
      .run = command_reproduce},
+    {.name = "flower",
+     .also = "flwr",
+     .arguments = "APP [--python PATH] [--OPTION VALUE ...]",
+     .summary = "train the clients of a Flower app as it is, under any algorithm",
+     .description =
+         "Trains the clients of a Flower app (the folder with its pyproject.toml) without a change in it: a client's "
+         "turn is one call of its ClientApp with the Message and Context that Flower documents, partition-id being the "
+         "number of the client. Neither Ray nor a network is started. The ServerApp runs up to its strategy's start, "
+         "which gives the first weights, the rounds (--rounds), the clients drawn (--clients-per-round) and the "
+         "algorithm: the strategy is printed as a text of rules, and --algorithm replaces it. The command becomes "
+         "`sounder train --trainer \"python3 -m sounder.flower APP\" --data clients:N --algorithm \"combine mean "
+         "told\"`, with all options of train: resume it with sounder train, or write sounder sweep for train.\n"
+         "--clients N: as many partitions [10]. --trainer-option NAME=VALUE replaces values of the run_config "
+         "([tool.flwr.app.config]), as Flower's --run-config does; --lr, --local-epochs and the like are the app's "
+         "own. "
+         "A client counts by its num-examples. Its loss is the first metric with loss in the name, its accuracy the "
+         "first with acc, from 0 to 1; the other metrics keep their names. A client keeps the arrays and numbers of "
+         "its context.state. Under fedprox, scaffold and others that add to gradients, every step of a torch "
+         "optimizer is corrected.",
+     .options = &flower_options,
+     .takes = TAKES_ALL,
+     .run = command_flower},
     {.name = "worth",
      .also = "shapley contribution valuation value unlearn",
      .arguments = "RUN [--samples N] [--figure accuracy|loss] [--OPTION VALUE ...]",

@@ -246,7 +246,7 @@ class Program:
         if command not in self.options:
             said = subprocess.run([SOUNDER, "help", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             self.options[command] = set(re.findall(r"--[a-z][a-z0-9-]*", said.stdout)) if said.returncode == 0 else None
-            if command in ("partition", "sweep"):  # which take a run's options, too
+            if command in ("partition", "sweep", "flower"):  # which take a run's options, too
                 self.options[command] |= self.options_of("train")
         return self.options[command]
 

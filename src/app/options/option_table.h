@@ -129,7 +129,8 @@ typedef struct OptionTable {
 extern const OptionTable option_train_table;
 // Tables of commands that have a record of their own (replay_options.c, ../look/privacy.c, ../look/partition.c,
 // ../doctor.c).
-extern const OptionTable replay_options, privacy_options, partition_options, doctor_options, export_options;
+extern const OptionTable replay_options, privacy_options, partition_options, doctor_options, export_options,
+    flower_options;
 
 // Reads the option at argv[*next], which begins with '-', and advances *next past it and its value: "--name value",
 // "--name=value", "-n value", "-nvalue"; a flag's value is "true" or follows '='. *value is borrowed from argv. USAGE

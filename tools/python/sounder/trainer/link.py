@@ -116,9 +116,11 @@ class Split:
 
 
 class Data:
-    """The run's data set: train and test, and how a pixel enters a net: x = pixel * scale[channel] + shift[channel]."""
+    """The run's data set: train and test, and how a pixel enters a net: x = pixel * scale[channel] + shift[channel]. options: those of
+    --trainer-option, for programs whose net depends on them."""
 
-    def __init__(self, told):
+    def __init__(self, told, options=None):
+        self.options = options or {}
         self.shape = tuple(told["shape"])
         self.classes = told["classes"]
         self.scale, self.shift = (np.array(told[name], np.float32).reshape(-1, 1, 1) for name in ("scale", "shift"))

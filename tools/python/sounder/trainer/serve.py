@@ -119,7 +119,7 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
     if "samples" in hello:
         line.send(samples=own.write(hello["samples"]) if own else None)
         return
-    data = Data(hello["data"])
+    data = Data(hello["data"], hello.get("options", {}))
     if own:
         own.check(data, whole=bool(hello.get("describe")))
     net = _made(net, data, exchange, device, hello["seed"])

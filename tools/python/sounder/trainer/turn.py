@@ -42,7 +42,7 @@ class Turn:
     options           those of --trainer-option
     seed, random, generator    this turn's random numbers: NumPy's Generator, and torch's
     state             with serve(..., state=N): N floats of this client, zeros in its first turn, to be changed in place or assigned; as
-                      the turn leaves them the client's next one finds them, if the run has --client-optimizer-state keep
+                      the turn leaves them the client's next one finds them (its tests have a copy), if the run has --client-optimizer-state keep
     still             names of the tensors that rest in this turn: with fedrep the head is trained first, then the body. A module's parameters
                       need no gradient meanwhile, and its buffers are put back
     x, y              the samples and labels into which indices() points: the whole split as it is stored, or, where the client sees
@@ -148,6 +148,11 @@ class Turn:
         self.progress()
         if self._told.get("shifts") or self._told["pull"]:
             self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
+
+    @property
+    def adds_nothing(self):
+        """Whether the run's algorithm leaves the gradients as they are, so that correct() does nothing."""
+        return not (self._told.get("shifts") or self._told["pull"])
 
     def correcting(self, optimizer):
         """Lets the optimizer's step correct the gradients first, for loops that others own. A closure, as Lightning gives to step, makes
