@@ -1,5 +1,6 @@
 #include "cuda_clients.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
@@ -148,8 +149,8 @@ Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bo
 // to one state of the slot.
 void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
                               const CudaFence *fence) {
-    if (clients->state)
-        cuda_local_add_changes(changes, clients->state_after, shares, &clients->at, fence, clients->stream);
+    assert(clients->state);
+    cuda_local_add_changes(changes, clients->state_after, shares, &clients->at, fence, clients->stream);
 }
 
 // Without this the shifts of the last launch would join the gradients of a training that has no local rule.

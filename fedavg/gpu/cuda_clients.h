@@ -54,7 +54,7 @@ Status cuda_clients_pull(CudaClients *clients, uint32_t count, const CudaBlocks 
 Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bool *fits, Job *const *jobs,
                              uint32_t count, Error *err);
 
-// changes (parameters) += those of the models with a share (device).
+// changes (parameters) += those of the models with a share (device). Only for rules whose clients keep a state.
 void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
                               const CudaFence *fence);
 

@@ -195,7 +195,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     CudaServerStep step = {.weights = self->blocks.weights,
                            .host_view = self->view.on_gpu,
                            .not_finite = self->not_finite,
-                           .sums = cuda_blocks_sum(&self->blocks, &config->slots, 0, 0),
+                           .sums = sums > 0 ? cuda_blocks_sum(&self->blocks, &config->slots, 0, 0) : NULL,
                            .used = self->used,
                            .slots = (int)sums,
                            .each = config->slots.each,

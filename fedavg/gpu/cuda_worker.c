@@ -267,8 +267,9 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     atomic_store(&state->adding, 1);
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->from,
                        self->shares, config->parameters, config->gpu.stride, (int)jobs, &self->fence, self->stream);
-    cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
-                             self->shares, &self->fence);
+    if (self->clients.state)
+        cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
+                                 self->shares, &self->fence);
     TRY(cuda_momenta_add(self, jobs, err));
     TRY(cuda_wait(self->stream, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)

@@ -286,7 +286,7 @@ static void a_worker_on_the_gpu_needs_memory_of_the_host_too(void **state) {
     (void)state;
     static const uint32_t indices[] = {0, 1, 2, 3}, offsets[] = {0, 2, 4};
     static const Dataset data = {.shape = {1, 6, 6}, .classes = 7, .train.count = 4, .test.count = 2};
-    static RunConfig config = {.workers = 1, .clients = 2, .training.batch_size = 2};
+    static RunConfig config = {.workers = 1, .nodes = 1, .clients = 2, .training.batch_size = 2};
     const Partition partition = {.clients = 2, .indices = indices, .offsets = offsets, .samples = 4};
     RunMemory memory = {.config = &config, .algorithm = run_algorithm(&config), .data = data, .partition = partition};
     Device device;
@@ -313,7 +313,7 @@ static void the_tensors_of_all_models_of_a_worker_are_aligned(void **state) {
     (void)state;
     static const uint32_t indices[] = {0, 1, 2}, offsets[] = {0, 1, 2, 3};
     static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 3, .test.count = 1};
-    static RunConfig config = {.workers = 1, .clients = 3, .training.batch_size = 1};
+    static RunConfig config = {.workers = 1, .nodes = 1, .clients = 3, .training.batch_size = 1};
     const Partition partition = {.clients = 3, .indices = indices, .offsets = offsets, .samples = 3};
     RunMemory memory = {.config = &config, .algorithm = run_algorithm(&config), .data = data, .partition = partition};
     Device device;
