@@ -27,8 +27,11 @@ typedef struct ConvSizes {
     size_t scratch;  // meaningless between calls; all layers can share it
 } ConvSizes;
 
-// One way to compute a convolution: directly (conv.c), through transformed tiles (winograd.c), or through matrices of
-// columns (conv_columns.c), which alone takes layers that are not plain.
+// The most pairs of an output's and an input's place that conv_dense.c takes.
+enum { CONV_DENSE_MOST = 64 };
+
+// One way to compute a convolution: directly (conv.c), through transformed tiles (winograd.c), through matrices of
+// columns (conv_columns.c), which alone takes layers in groups, or over channels and places at once (conv_dense.c).
 typedef struct ConvKernels {
     ConvSizes (*sizes)(const Layer *layer);
 
@@ -115,7 +118,7 @@ typedef struct Kernels {
     void (*gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
                         const float *shift, Shape shape, size_t row_floats, int count);
 
-    ConvKernels conv, winograd, columns;
+    ConvKernels conv, winograd, columns, dense;
 
     // Max pooling. out: (C,OH,OW,N). The gradient goes to the first maximum of a window in row-major order, as in
     // PyTorch. in_gradient (C,H,W,N) is overwritten; if the layer is plain, it may be `in` itself.

@@ -147,6 +147,22 @@ static void check_columns(const Trial *trial) {
         check_conv(trial, &trial->cpu->columns, &convolutions[i]);
 }
 
+static void check_dense(const Trial *trial) {
+    const Layer maps[] = {
+        {.kind = LAYER_CONV, .in = {6, 2, 2}, .out = {5, 2, 2}, .bias = 270, .kernel = 3, .pad = 1},
+        {.kind = LAYER_CONV, .in = {3, 1, 1}, .out = {20, 1, 1}, .bias = 1500, .kernel = 5, .pad = 2},
+        {.kind = LAYER_CONV,
+         .in = {4, 3, 2},
+         .out = {3, 2, 1},
+         .bias = 108,
+         .groups = 1,
+         .dilation = {1, 1},
+         .window = {{3, 3}, {2, 2}, {1, 1}}},
+    };
+    for (size_t i = 0; i < LENGTH(maps); i++)
+        check_conv(trial, &trial->cpu->dense, &maps[i]);
+}
+
 // A relu after the layer makes these of model m: its values, and the gradient that the layer's backward pass gets.
 void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m) {
     trial->cpu->relu_forward(out->host[m].at, features, trial->samples);
@@ -474,6 +490,7 @@ static const Twin rows[] = {
     {OP(conv), CONVOLUTION, check_direct},
     {OP(winograd), CONVOLUTION, check_winograd},
     {OP(columns), CONVOLUTION, check_columns},
+    {OP(dense), CONVOLUTION, check_dense},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
     {OP(pool_backward), " cuda_pool_backward ", check_pool},
     {OP(average_forward), " cuda_average_forward ", check_average},

@@ -253,6 +253,16 @@ static void check_columns_of_plain_ones(const Kernels *kernels) {
     check_conv("columns 2 > 3, 3x3, pad 1", &kernels->columns, conv_layer((Shape){2, 4, 5}, 3, 3, 1), 2 * n, n);
 }
 
+static void check_dense_convolutions(const Kernels *kernels) {
+    int n = kernels->lanes;
+    check_conv("dense 18 > 33, 3x3, pad 1, of one place", &kernels->dense, conv_layer((Shape){18, 1, 1}, 33, 3, 1), n,
+               n);
+    check_conv("dense 6 > 9, 3x3, pad 1, of 2x2", &kernels->dense, conv_layer((Shape){6, 2, 2}, 9, 3, 1), 2 * n, n);
+    check_conv("dense 2 > 3, 5x5, pad 2, of 2x3", &kernels->dense, conv_layer((Shape){2, 2, 3}, 3, 5, 2), n, n);
+    check_conv("dense 3 > 1, 3x3, of 4x3", &kernels->dense, conv_layer((Shape){3, 4, 3}, 1, 3, 0), n - 1, n);
+    check_conv("dense 2 > 2, 3x3, pad 2, of one place", &kernels->dense, conv_layer((Shape){2, 1, 1}, 2, 3, 2), n, n);
+}
+
 static void check_winograd_convolutions(const Kernels *kernels) {
     int n = kernels->lanes;
     check_conv("winograd 6 > 9, 5x5", &kernels->winograd, conv_layer((Shape){6, 8, 9}, 9, 5, 0), n, n);
@@ -281,6 +291,8 @@ static void check_convolutions_of_few_samples(const Kernels *kernels) {
     if (!few) return;
     for (int count = 1; count <= few->lanes; count++) {
         check_conv("columns 1 > 6, 5x5, pad 2, few", &few->columns, conv_layer((Shape){1, 5, 7}, 6, 5, 2), count,
+                   few->lanes);
+        check_conv("dense 6 > 9, 3x3, pad 1, of 2x2, few", &few->dense, conv_layer((Shape){6, 2, 2}, 9, 3, 1), count,
                    few->lanes);
         check_conv("columns 18 > 7, 1x1, few", &few->columns, conv_layer((Shape){18, 3, 5}, 7, 1, 0), count,
                    few->lanes);
@@ -341,6 +353,11 @@ static void plain_convolution_through_columns_agrees_with_the_reference(void **s
     with_each_build(check_columns_of_plain_ones);
 }
 
+static void dense_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_dense_convolutions);
+}
+
 static void convolution_of_few_samples_agrees_with_the_reference(void **state) {
     (void)state;
     with_each_build(check_convolutions_of_few_samples);
@@ -355,6 +372,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(plain_convolution_through_columns_agrees_with_the_reference),
+        cmocka_unit_test(dense_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(convolution_of_few_samples_agrees_with_the_reference),
         cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(winograd_convolution_of_many_tiles_agrees_with_the_direct_one),

@@ -62,9 +62,8 @@ static double *zeros(size_t count) {
     return values;
 }
 
-static void check_layer(const Kernels *kernels, Layer given, int samples) {
+static void check_layer(const ConvKernels *conv, Layer given, int samples) {
     const Layer layer = completed(given);
-    const ConvKernels *conv = &kernels->columns;
     const size_t n = (size_t)samples, outs = (size_t)layer.out.channels, plane = shape_size(layer.out) / outs * n;
     const size_t weights = outs * (size_t)(layer.in.channels / layer.groups) *
                            (size_t)(layer.window.size.rows * layer.window.size.columns);
@@ -120,9 +119,21 @@ static void check_layers(const Kernels *kernels) {
     };
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         for (int vectors = 1; vectors <= 2; vectors++) {
-            check_layer(kernels, layers[i], vectors * kernels->lanes);
-            if (vectors == 1 && kernels->few) check_layer(kernels->few, layers[i], kernels->few->lanes);
+            check_layer(&kernels->columns, layers[i], vectors * kernels->lanes);
+            if (vectors == 1 && kernels->few) check_layer(&kernels->few->columns, layers[i], kernels->few->lanes);
         }
+}
+
+static void check_small_maps(const Kernels *kernels) {
+    const Layer layers[] = {
+        {.in = {3, 2, 2}, .out = {5, 0, 0}, .groups = 1, .dilation = {1, 1}, .window = {{3, 3}, {2, 2}, {1, 1}}},
+        {.in = {20, 3, 2}, .out = {9, 0, 0}, .groups = 1, .dilation = {2, 1}, .window = {{2, 3}, {1, 2}, {1, 1}}},
+        {.in = {2, 1, 5}, .out = {17, 0, 0}, .groups = 1, .dilation = {1, 2}, .window = {{1, 3}, {1, 1}, {0, 2}}},
+    };
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        check_layer(&kernels->dense, layers[i], kernels->lanes);
+        if (kernels->few) check_layer(&kernels->few->dense, layers[i], kernels->few->lanes);
+    }
 }
 
 static void columns_agree_with_the_sums_of_products(void **state) {
@@ -130,9 +141,15 @@ static void columns_agree_with_the_sums_of_products(void **state) {
     with_each_build(check_layers);
 }
 
+static void pairs_of_places_agree_with_the_sums_of_products(void **state) {
+    (void)state;
+    with_each_build(check_small_maps);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_agree_with_the_sums_of_products),
+        cmocka_unit_test(pairs_of_places_agree_with_the_sums_of_products),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "nn/kernels/product.h"
+#include "nn/kernels/conv_columns.h"
 
 // Target size of a block's row, in floats, and of all rows together. A place's samples always fit.
 enum { ROW_MOST = 256, BLOCK_FLOATS = 64 * 1024, PLACE_MOST = 512 };
@@ -62,7 +62,7 @@ static bool is_pointwise(const Layer *layer) {
 // transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
 // which are summed at the end of a block: gradient as in outer_place. The weight is then packed once more, transposed.
 static bool transposes(const Cut *cut) {
-    return cut->outs >= SOUNDER_LANES;
+    return columns_transpose(cut->outs);
 }
 
 // Floats of a group's packed weight: (outs, taps), followed by (taps, outs) for the backward pass.
@@ -99,8 +99,7 @@ void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradie
     for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
         for (int o = 0; o < cut.outs; o++)
             for (int tap = 0; tap < cut.taps; tap++)
-                *weight_gradient++ = packed_gradient[transposes(&cut) ? (size_t)tap * in_vectors(cut.outs) + (size_t)o
-                                                                      : outer_place(o, tap, cut.taps)];
+                *weight_gradient++ = packed_gradient[columns_gradient_place(o, tap, cut.outs, cut.taps)];
 }
 
 // The input values that a tap reads for neighbouring places of one row of the output: places `from` to `to` - 1 read

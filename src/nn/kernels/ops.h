@@ -23,6 +23,11 @@
     EACH(columns.forward, columns_forward)                                                                             \
     EACH(columns.backward, columns_backward)                                                                           \
     EACH(columns.unpack, columns_unpack)                                                                               \
+    EACH(dense.sizes, dense_sizes)                                                                                     \
+    EACH(dense.pack, dense_pack)                                                                                       \
+    EACH(dense.forward, dense_forward)                                                                                 \
+    EACH(dense.backward, dense_backward)                                                                               \
+    EACH(dense.unpack, dense_unpack)                                                                                   \
     EACH(linear_rows, linear_rows)                                                                                     \
     EACH(linear_columns, linear_columns)                                                                               \
     EACH(linear_forward, linear_forward)                                                                               \

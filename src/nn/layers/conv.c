@@ -1,6 +1,6 @@
 // Part of layer.h: convolution over images and along lines.
 //
-// There are three ways to compute a convolution (ConvKernels), each of which wants the weight in a layout of its own.
+// There are four ways to compute a convolution (ConvKernels), each of which wants the weight in a layout of its own.
 // So the weight is packed once per batch, every chunk adds its gradient in that layout, and the sum is unpacked at the
 // end of the batch. The way follows from the layer's shapes and the kernels.
 #include <assert.h>
@@ -12,13 +12,41 @@
 // Least input channels of Winograd's way, whose transforms are shared by all channels, and of columns with one tap.
 enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
 
+// Side of the tiles of outputs that Winograd's way computes whole.
+enum { WINOGRAD_SIDE = 4 };
+
+static int tiles_along(int places) {
+    return (places + WINOGRAD_SIDE - 1) / WINOGRAD_SIDE;
+}
+
+// Multiplications per pair of channels, of Winograd's way and of the others but the dense one, which has as many as
+// there are pairs of an output's and an input's place.
+static int winograd_products(const Layer *layer) {
+    const int points = layer->kernel + WINOGRAD_SIDE - 1;
+    return points * points * tiles_along(layer->out.rows) * tiles_along(layer->out.columns);
+}
+
+static int tap_products(const Layer *layer) {
+    const Sides size = layer->window.size;
+    const int taps = layer_is_plain(layer) ? layer->kernel * layer->kernel : size.rows * size.columns;
+    return taps * layer->out.rows * layer->out.columns;
+}
+
+// Whether the dense way multiplies less than the other one would.
+static bool is_dense(const Layer *layer, int products) {
+    const int64_t pairs = (int64_t)layer->out.rows * layer->out.columns * layer->in.rows * layer->in.columns;
+    return pairs <= CONV_DENSE_MOST && pairs < products && (layer_is_plain(layer) || layer->groups == 1);
+}
+
 // The way to compute the convolution with these kernels. Those for few samples have no direct way: columns leave no
 // lane empty there.
 static const ConvKernels *way_of(const Layer *layer, const Kernels *kernels) {
     assert(layer->in.channels > 0 && layer->out.channels > 0);
-    const int ins = layer->in.channels;
-    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
-    if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS) return &kernels->winograd;
+    const int ins = layer->in.channels, side = layer->kernel;
+    const bool by_points = layer_is_plain(layer) && (side == 3 || side == 5) && ins >= WINOGRAD_LEAST_CHANNELS;
+    if (is_dense(layer, by_points ? winograd_products(layer) : tap_products(layer))) return &kernels->dense;
+    if (by_points) return &kernels->winograd;
+    if (!layer_is_plain(layer) || (side == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
     return kernels->conv.sizes ? &kernels->conv : &kernels->columns;
 }
 
