@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "io/metrics_former.h"
 
 static const char FILE_NAME[] = "metrics.jsonl";
 
@@ -40,7 +39,6 @@ typedef struct Line {
     uint64_t number;     // counts from 1
     json_t *object;      // owned; NULL: torn, damaged, or of a type that is not wanted
     bool is_noted;       // a warning about damaged lines was logged
-    bool is_half;        // losses are half of what they are now (metrics_former.h)
 } Line;
 
 // Says whether a line may be of one of the types (NULL-terminated; no list: any type). A run writes the type first; a
@@ -156,19 +154,6 @@ static bool is_one_of(const json_t *object, const char *const *types) {
     return found;
 }
 
-// Finds out, at the line with which a process of a run begins, what its losses are.
-static Status note_start(Line *line, const Folder *folder, Error *err) {
-    FILE *file;
-    char path[4096];
-    if (!line->text || line->bytes == 0 || !metrics_text_starts(line->text)) return STATUS_OK;
-    line->is_half = false;
-    if (metrics_text_names_loss(line->text)) return STATUS_OK;
-    TRY(open_past(&file, path, folder, err));
-    line->is_half = file && metrics_tells_of_targets(file);
-    if (file) fclose(file);
-    return STATUS_OK;
-}
-
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err) {
     FILE *file;
@@ -178,13 +163,35 @@ Status metrics_visit(const Folder *folder, const char *const *types,
     Status status = STATUS_OK;
     for (bool more = file != NULL; more && status == STATUS_OK;) {
         status = next_line(&line, &more, file, types, path, err);
-        if (status == STATUS_OK) status = note_start(&line, folder, err);
-        if (line.object && line.is_half) metrics_double_losses(line.object);
         if (status == STATUS_OK && line.object && is_one_of(line.object, types))
             status = visit(context, line.object, err);
     }
     line_free(&line);
     if (file) fclose(file);
+    return status;
+}
+
+Status metrics_check_format(const char *path, Error *err) {
+    static const char *const types[] = {"start", NULL};
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    FILE *file = NULL;
+    char name[4096];
+    bool more;
+    Line line = {.is_noted = true}; // the reader of all lines reports damage
+    Status status = open_past(&file, name, &folder, err);
+    if (status == STATUS_OK && file) status = next_line(&line, &more, file, types, name, err);
+    const json_t *schema = json_object_get(line.object, "schema");
+    const char *version = json_string_value(json_object_get(line.object, "sounder"));
+    if (status == STATUS_OK && json_is_integer(schema) && json_integer_value(schema) != METRICS_SCHEMA)
+        status =
+            fail(err, STATUS_DATA,
+                 "%.200s: the run has format %lld, and this program reads format %d; use "
+                 "Sounder %.32s, which wrote it",
+                 path, (long long)json_integer_value(schema), METRICS_SCHEMA, version ? version : "of that format");
+    line_free(&line);
+    if (file) fclose(file);
+    close(folder.fd);
     return status;
 }
 

@@ -10,8 +10,7 @@
 // line, every line of a round after `rounds_done`, and the summary. Call metrics_sync before each checkpoint, so that
 // the disk has the lines of all rounds of that.
 //
-// All readers skip lines that no run can have written, with one warning per file that names the first of them, and see
-// losses of former versions in today's unit (metrics_former.h).
+// All readers skip lines that no run can have written, with one warning per file that names the first of them.
 #ifndef SOUNDER_IO_METRICS_H
 #define SOUNDER_IO_METRICS_H
 
@@ -20,6 +19,14 @@
 #include "base/err.h"
 #include "io/durable.h"
 #include "io/json.h"
+
+// The format of a run's folder, which the first line tells ("schema") with the version that wrote it ("sounder"). Raise
+// it when a change of config.yaml, metrics.jsonl or checkpoints keeps this program from reading runs made before.
+enum { METRICS_SCHEMA = 1 };
+
+// DATA, with the version that reads it, if the run in the folder with this path has another format. A run without a
+// first line has none yet. NOINPUT if the folder cannot be opened.
+Status metrics_check_format(const char *path, Error *err);
 
 // Significant digits of a real number in a line.
 enum { METRICS_DIGITS = 10 };

@@ -268,24 +268,9 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
 
-static void parts_of_a_form_are_checked_and_what_was_an_option_says_what_to_write(void **state) {
+static void parts_of_a_form_are_checked(void **state) {
     (void)state;
     static const Refusal refusals[] = {
-        {"--client-time-mean|2",
-         "--client-time-mean: is a part of --client-time now; write --client-time \"lognormal mean=2\""},
-        {"--client_time_mean=2|--client-time|exponential",
-         "--client-time-mean: is a part of --client-time now; write --client-time \"exponential mean=2\""},
-        {"--client-time|file|--client-file|my file",
-         "--client-file: is a part of --client-time now; write --client-time \"file:my file\""},
-        {"--sampling|uniform|--candidates|5",
-         "--candidates: is a part of --sampling now; write --sampling \"power-of-choice candidates=5\""},
-        {"--replacement|--sampling|by-size",
-         "--replacement: is a part of --sampling now; write --sampling \"by-size replacement=yes\""},
-        {"--algorithm|hogwild steps=2|--hogwild-data|shard",
-         "--hogwild-data: is a part of --algorithm now; write --algorithm \"hogwild steps=2 data=shard\""},
-        {"--global-batch|false",
-         "--global-batch: is a part of --algorithm now; write --algorithm \"ssgd batch=global\""},
-        {"--lr-rounds", "--lr-rounds: is a part of --lr-schedule now; write --lr-schedule \"cosine rounds=X\""},
         {"--client-time|lognormal meen=2", "--client-time lognormal: meen=2 is no part of it (did you mean mean?); "
                                            "write lognormal [mean=1] [deviation=1] "
                                            "[noise=X]"},
@@ -580,7 +565,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
         cmocka_unit_test(what_robust_rules_codes_and_releases_do_not_go_with_is_refused),
         cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
-        cmocka_unit_test(parts_of_a_form_are_checked_and_what_was_an_option_says_what_to_write),
+        cmocka_unit_test(parts_of_a_form_are_checked),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(defaults_that_ask_for_nothing_are_taken_by_every_algorithm_and_count_as_not_given),
         cmocka_unit_test(what_has_no_effect_without_momentum_is_refused_and_a_momentum_without_effect),

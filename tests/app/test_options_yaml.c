@@ -96,63 +96,13 @@ static void what_the_command_line_makes_useless_in_the_file_is_left_out(void **s
     check_ok(parse_over(&options, "alpha: 0.1\n", 2, (char *[]){"--partition", "iid"}, &err)); // dirichlet is meant
     assert_string_equal(options.partition, "iid");
     assert_false(options_given(&options, "alpha"));
-    check_ok(parse_over(&options, "algorithm: hogwild\nhogwild-update: atomic\n", 2,
-                        (char *[]){"--algorithm", "fedavg"}, &err));
+    check_ok(parse_over(&options, "algorithm: hogwild update=atomic\n", 2, (char *[]){"--algorithm", "fedavg"}, &err));
     check_ok(parse_over(&options, "algorithm: ssgd\npartition: iid\n", 2,
                         (char *[]){"--algorithm", "ssgd batch=global"}, &err));
     assert_int_equal(parse_over(&options, dirichlet, 4, (char *[]){"--partition", "iid", "--alpha", "0.1"}, &err),
                      STATUS_USAGE); // both were asked for now
     assert_string_equal(err.message,
                         "--alpha 0.1: only used with --partition dirichlet; add that or leave --alpha out");
-}
-
-// As the program wrote config.yaml when these were options of their own.
-static void options_that_became_parts_of_others_are_read_as_what_they_mean(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *option, *value;
-    } rows[] = {
-        {"client-time-mean: 2\nclient-time: lognormal\nclient-time-deviation: 1\nclient-time-noise: 0.5\n",
-         "client-time", "lognormal mean=2 deviation=1 noise=0.5"},
-        {"client-time-mean: 3\nclient-time-noise: 0\n", "client-time", "constant mean=3"},
-        {"client-time: half-normal\nclient-time-minimum: 0.25\n", "client-time",
-         "half-normal deviation=1 minimum=0.25"},
-        {"client-file: my file\nclient-time-noise: 0.1\nclient-time: file\n", "client-time", "file noise=0.1:my file"},
-        {"sampling: by-size\nreplacement: true\n", "sampling", "by-size replacement=yes"},
-        {"sampling: power-of-choice\ncandidates: 9\ncandidates_by: last\n", "sampling",
-         "power-of-choice candidates=9 by=last"},
-        {"sampling: cyclic\ncycle-shuffle: false\n", "sampling", "cyclic shuffle=no"},
-        {"sampling: available\navailability: 0.5\navailability-file: f\n", "sampling", "available probability=0.5:f"},
-        {"stragglers: 0.5\nstraggler-work: partial\n", "stragglers", "0.5 work=partial"},
-        {"lr-schedule: step\nlr-step: 2\nlr-gamma: 0.1\n", "lr-schedule", "step every=2 gamma=0.1"},
-        {"lr-schedule: cosine\nlr-minimum: 0.001\nlr-rounds: 50\n", "lr-schedule", "cosine minimum=0.001 rounds=50"},
-        {"shards-per-client: 3\n", "partition", "shards per-client=3"},
-        {"partition: shards\nshards-per-client: 2\n", "partition", "shards"},
-        {"algorithm: hogwild steps=2; local prox\nhogwild-update: atomic\nhogwild-data: full\n", "algorithm",
-         "hogwild steps=2 update=atomic; local prox"},
-        {"algorithm: local prox; schedule wild\nhogwild-data: shard\n", "algorithm",
-         "local prox; schedule wild data=shard"},
-        {"algorithm: ssgd\nglobal-batch: true\n", "algorithm", "ssgd batch=global"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        Options options;
-        Error err;
-        char value[OPTION_VALUE_BYTES];
-        options_defaults(&options);
-        check_ok(read_text(&options, rows[i].text, strlen(rows[i].text), &err));
-        option_format(value, &options, option_find(rows[i].option));
-        assert_string_equal(value, rows[i].value);
-    }
-}
-
-static void a_part_of_another_option_that_stands_twice_is_cited(void **state) {
-    (void)state;
-    Options options;
-    Error err;
-    static const char text[] = "lr-step: 2\nlr_step: 3\n";
-    options_defaults(&options);
-    assert_int_equal(read_text(&options, text, strlen(text), &err), STATUS_USAGE);
-    assert_string_equal(err.message, ":2: lr-step: stands on line 1 already; leave one of the two out");
 }
 
 static void a_contradiction_in_the_file_is_cited_with_its_line(void **state) {
@@ -167,11 +117,12 @@ static void a_contradiction_in_the_file_is_cited_with_its_line(void **state) {
         {"algorithm: hogwild\nclients: 3\nworkers: 2\n", ":2: clients 3: with --algorithm hogwild every client is a "
                                                          "worker, and --workers is 2; make them equal or leave "
                                                          "one out"},
-        {"algorithm: ssgd\nglobal-batch: true\npartition: iid\n",
-         ":3: partition iid: only used with clients that have samples of their own (hogwild with data=shard, ssgd "
+        {"algorithm: ssgd batch=global\npartition: iid\n",
+         ":2: partition iid: only used with clients that have samples of their own (hogwild with data=shard, ssgd "
          "without "
          "batch=global); add that or leave partition out"},
-        {"lr: 1\ncandidates: 5\n", ":2: candidates: sampling uniform: candidates=5 is no part of it; write uniform"},
+        {"lr: 1\nsampling: uniform candidates=5\n",
+         ":2: sampling uniform: candidates=5 is no part of it; write uniform"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         Options options;
@@ -316,8 +267,6 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_command_line_wins_over_the_experiment_file),
         cmocka_unit_test(what_the_command_line_makes_useless_in_the_file_is_left_out),
-        cmocka_unit_test(options_that_became_parts_of_others_are_read_as_what_they_mean),
-        cmocka_unit_test(a_part_of_another_option_that_stands_twice_is_cited),
         cmocka_unit_test(a_contradiction_in_the_file_is_cited_with_its_line),
         cmocka_unit_test(the_folder_in_the_file_yields_to_resume),
         cmocka_unit_test(yaml_is_read_as_people_and_editors_write_it),

@@ -130,7 +130,7 @@ static void patience_goes_by_the_run_s_figure(void **state) {
 
 static void tests_by_another_figure_are_forgotten(void **state) {
     (void)state;
-    Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .target = 0.7}; // earlier versions named no figure
+    Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .target = 0.7, .figure = "test_accuracy"};
     Target target = {.given = true, .value = 0.7};
     goals_begin(&goals, &target, &target.figure);
     assert_int_equal(goals.best_round, 2);
@@ -140,18 +140,6 @@ static void tests_by_another_figure_are_forgotten(void **state) {
     assert_int_equal(goals.tested_round, 0);
     assert_true(goals.target == 0.7);
     assert_true(goals_note(&goals, &target, &target.figure, 0.8, 5, &(WorldTotals){0}));
-}
-
-static void a_best_of_half_the_mean_square_is_doubled_once(void **state) {
-    (void)state;
-    Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .figure = "test_loss"};
-    RunFigure figure = run_figure_of_key("test_loss");
-    figure.is_square = true;
-    for (int process = 0; process < 2; process++) {
-        goals_begin(&goals, &(Target){0}, &figure);
-        assert_true(goals.best == 0.5 && goals.best_round == 2);
-        assert_string_equal(goals.figure, "test_loss:square");
-    }
 }
 
 static void goals_know_long_metrics_apart_and_which_way_they_go(void **state) {
@@ -235,7 +223,6 @@ int main(void) {
         cmocka_unit_test(a_test_that_counts_no_hits_has_no_accuracy),
         cmocka_unit_test(patience_goes_by_the_run_s_figure),
         cmocka_unit_test(tests_by_another_figure_are_forgotten),
-        cmocka_unit_test(a_best_of_half_the_mean_square_is_doubled_once),
         cmocka_unit_test(goals_know_long_metrics_apart_and_which_way_they_go),
         cmocka_unit_test(a_resumed_run_without_hits_stays_with_the_loss),
         cmocka_unit_test(clients_without_samples_or_training_are_counted),

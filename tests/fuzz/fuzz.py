@@ -86,8 +86,8 @@ SEEDS = {
     "attack": [b"\x09\x14" + text for text in (b"label-flip from=1 to=7|0.2", b"sign-flip 3|0,3,7", b"gaussian deviation=2|1.0",
                                                b"alie|0.4", b"ipm scale=0.5|19")],
     "options": [b'model: "conv 16 3 pad 1; relu; linear 10"\nclients: 100\nclients-per-round: 10\npartition: dirichlet\n'
-                b"alpha: 0.1\n", b'algorithm: ssgd batch=global\nglobal-batch: true\nout: "x y: #"\nmomentum: 0.9\nlr: 1e-3\n',
-                b"algorithm: hogwild\nhogwild-update: atomic\nhogwild-data: shard\ntrace: t.json\n"],
+                b"alpha: 0.1\n", b'algorithm: ssgd batch=global\nout: "x y: #"\nmomentum: 0.9\nlr: 1e-3\n',
+                b"algorithm: hogwild update=atomic data=shard\ntrace: t.json\n"],
     "command_lines": [b"\0--standalone\n-n\n4\n--\nprogram\nargument", b"\0--nnodes=2\n--node_rank\n1\n-r\n0:1,2:3\n-t3\n-m\nx",
                       b"\1--workers\n3\n--clients=8\n--model\nlenet\n--out\nx\n--quiet", b"\2m.safetensors\n--data\nx"],
     "trainer": [b"\3\0{\"progress\":1}\n{\"turn\":1,\"loss_sum\":2.5,\"samples\":0,\"steps\":3,\"travel\":0.5}",

@@ -96,15 +96,6 @@ class Cuts(RunCase):
         self.train("--resume", "cut", "--quiet")
         self.assertEqual(self.outcome("cut"), right)
 
-    def test_a_summary_without_a_test_is_made_again(self):
-        """Former versions wrote one after such a signal."""
-        self.train(*RUN, "--out", "run")
-        right, lines = self.outcome("run"), self.lines("run")
-        untested = json.dumps({**json.loads(lines[-1]), "test_loss": None, "test_accuracy": None}).encode() + b"\n"
-        self.cut("run", lines[:-1], untested, 3, True)
-        self.train("--resume", "cut", "--quiet")
-        self.assertEqual(self.outcome("cut"), right)
-
     def test_rounds_that_a_power_loss_took_from_the_record_are_told(self):
         self.train(*RUN, "--out", "run")
         self.cut("run", self.lines("run")[:1], b"", 3, False)

@@ -35,7 +35,7 @@ class Look(RunCase):
         out, err = self.call(*arguments, code=code, **environment)
         return out if code == 0 else err
 
-    def write_run(self, name, accuracies, finished=True, target=None, nodes=1, **options):
+    def write_run(self, name, accuracies, finished=True, reached=None, nodes=1, **options):
         """A run folder as a run would have left it, without the run."""
         lines = [{"type": "start", "time": "2026-11-22T01:18:15.123Z", "nodes": nodes, "workers": 2, "clients": 10, "clients_per_round": 5}]
         for round, accuracy in enumerate(accuracies, 1):
@@ -44,7 +44,7 @@ class Look(RunCase):
                           "seconds": 0.5, "eval_seconds": 0.25, "samples": 30000, "workers_lost": 0, "simulated_seconds_total": round,
                           "down_bytes_total": 1000000 * round, "up_bytes_total": 500000 * round})
         if finished:
-            lines.append({"type": "summary", "rounds": len(accuracies), "rounds_to_target": target})
+            lines.append({"type": "summary", "rounds": len(accuracies), "rounds_to_target": reached})
         self.write_record(name, lines, **options)
 
     def write_record(self, name, lines, **options):
@@ -154,8 +154,8 @@ class Runs(Look):
                          [("9", "1", "50", ""), ("20", "1", "50", ""), ("100", "1", "50", "")])
 
     def test_rounds_to_the_target_are_averaged_over_those_that_reached_it(self):
-        for seed, target in ((1, 10), (2, 14), (3, None)):
-            self.write_run(f"runs/{seed}", [0.5], target=target, target_accuracy=0.4, seed=seed)
+        for seed, reached in ((1, 10), (2, 14), (3, None)):
+            self.write_run(f"runs/{seed}", [0.5], reached=reached, target="accuracy=0.4", seed=seed)
         (row,) = json.loads(self.sounder("runs", "--by", "model", "--format", "json"))
         self.assertEqual((row["rounds_to_target"], row["reached_target"], row["runs"]), (12, 2, 3))
 

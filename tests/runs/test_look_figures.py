@@ -28,7 +28,7 @@ class Figures(Look):
 
     def test_three_figures_are_drawn_without_any_other_program(self):
         for seed, final in ((1, 0.75), (2, 0.25)):
-            self.write_run(f"runs/{seed}", [0.5, final], seed=seed, data="synthetic:1x8x8:400:100", clients=7, target_accuracy=0.8)
+            self.write_run(f"runs/{seed}", [0.5, final], seed=seed, data="synthetic:1x8x8:400:100", clients=7, target="accuracy=0.8")
         self.assertEqual(self.sounder("report", "runs", "--svg", "paper/figures", PATH="/nowhere"), "paper/figures: accuracy.svg, loss.svg, classes.svg\n")
         self.assertEqual(sorted(os.listdir(self.path("paper/figures"))), ["accuracy.svg", "classes.svg", "loss.svg"])
         texts, paths = self.figure("paper/figures/accuracy.svg")

@@ -65,38 +65,24 @@ class Chains(RunCase):
         self.assertEqual(self.model("run"), self.model("calm"))
 
 
-class FormerOptions(RunCase):
-    """Runs of the time when parts of a form were options of their own: their config.yaml, and the note of their checkpoints."""
-
-    NEW = {"partition": "shards per-client=3", "sampling": "power-of-choice candidates=3 by=last", "stragglers": "0.4 work=partial",
-           "client-time": "lognormal mean=2 noise=0.3", "lr-schedule": "cosine minimum=0.001 rounds=6"}
-    OLD = {"partition": "shards", "shards-per-client": 3, "sampling": "power-of-choice", "candidates": 3, "candidates-by": "last",
-           "stragglers": 0.4, "straggler-work": "partial", "client-time": "lognormal", "client-time-mean": 2, "client-time-deviation": 1,
-           "client-time-noise": 0.3, "lr-schedule": "cosine", "lr-minimum": 0.001, "lr-rounds": 6}
-
-    def grow_old(self, run, identity):
-        path = self.path(run, "config.yaml")
-        with open(path) as file:
-            kept = [line for line in file if line.split(":")[0] not in self.NEW]
-        with open(path, "w") as file:
-            file.writelines(kept + [f"{name}: {value}\n" for name, value in self.OLD.items()])
-        now = self.metrics(run)[0]["run_xxh3"]
-        for path in (checkpoint_path(self.path(run), 2), self.path(run, "metrics.jsonl")):
-            with open(path, "rb") as file:
-                blob = file.read()
-            self.assertIn(now.encode(), blob)
-            with open(path, "wb") as file:
-                file.write(blob.replace(now.encode(), identity))
-        forge(checkpoint_path(self.path(run), 2), "fc1.bias", lambda values: values)
-
-    def test_they_go_on_to_the_same_bits(self):
-        options = [*TINY, "--clients-per-round", "2", "--local-epochs", "3", *(word for name, value in self.NEW.items() for word in (f"--{name}", value))]
-        self.train(*options, "--rounds", "4", "--out", "whole")
-        self.train(*options, "--rounds", "2", "--out", "old")
-        self.grow_old("old", b"a571ea4344e9fffe")
-        self.train("--resume", "old", "--rounds", "4", "--quiet")
-        self.assertEqual(self.model("old"), self.model("whole"))
-        self.train("--resume", "old", "--rounds", "5", "--quiet")  # whose checkpoints have the note of today
+class OtherFormats(RunCase):
+    def test_a_run_of_another_format_is_refused_by_every_command_with_the_version_that_reads_it(self):
+        self.train(*TINY, "--rounds", "1", "--out", "run")
+        with open(self.path("run", "config.yaml"), "a") as file:
+            file.write("option-of-that-version: 3\n")
+        with open(self.path("run", "metrics.jsonl")) as file:
+            start, *rest = file
+        with open(self.path("run", "metrics.jsonl"), "w") as file:
+            file.writelines([start.replace('"schema":1,"sounder":"0.1.0"', '"schema":7,"sounder":"9.2.1"'), *rest])
+        shutil.copytree(self.path("run"), self.path("other"))
+        refused = "run: the run has format 7, and this program reads format 1; use Sounder 9.2.1, which wrote it"
+        for words in (("train", "--resume", "run"), ("eval", "run"), ("replay", "run", "--round", "1", "--client", "0"), ("diff", "run", "other"),
+                      ("export", "run", "--client", "0", "--out", "client.safetensors"), ("top", "run", "--once"), ("worth", "run")):
+            with self.subTest(words[0]):
+                self.assertEqual(self.call(*words, code=65)[1], f"sounder: error: {refused}\n")
+        for words in (("runs", "run", "other"), ("report", "run", "--out", "page.html")):
+            with self.subTest(words[0]):
+                self.assertIn(f"run is left out: {refused}\n", self.call(*words, code=66)[1])
 
 
 class Beginnings(RunCase):

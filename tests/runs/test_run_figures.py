@@ -3,7 +3,7 @@ test samples of their own.
 
 Usage: test_run_figures.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, os, random, re, shutil, unittest
+import json, os, random, re, unittest
 
 from runs import RunCase
 
@@ -156,25 +156,6 @@ class RunFigure(RunCase):
         self.assertLessEqual(line["loss_best_tenth"], line["loss_mean"])
         self.assertLessEqual(line["loss_mean"], line["loss_worst_tenth"])
         self.assertEqual(self.report("clients")["runs"][0]["fairness"], [])  # a figure of accuracies
-
-    def test_a_record_with_half_of_the_mean_square_is_read_as_if_it_had_all(self):
-        targets = [*self.write_targets(), "--lr", "0.1", "--eval-clients-every", "2"]
-        self.train(*targets, "--rounds", "3", "--quiet", "--out", "runs/now")
-        shutil.copytree(self.path("runs/now"), self.path("runs/then"))
-        with open(self.path("runs/then/metrics.jsonl"), "w") as file:
-            for line in self.metrics("runs/now"):
-                if line["type"] == "start":
-                    self.assertEqual(line.pop("loss"), "mean square")
-                half = lambda value: [half(each) for each in value] if isinstance(value, list) else value / 2 if isinstance(value, float) else value
-                file.write(json.dumps({key: half(value) if "loss" in key else value for key, value in line.items()}, separators=(",", ":")) + "\n")
-        rows = self.table("runs", "--show", "test_loss,best_loss,train_loss,loss_mean,test_rmse")
-        self.assertEqual({name: value for name, value in rows[0].items() if name != "run"}, {name: value for name, value in rows[1].items() if name != "run"})
-        reports = [self.report(f"runs/{run}")["runs"][0] for run in ("now", "then")]
-        self.assertEqual(reports[0]["rounds"]["test_loss"], reports[1]["rounds"]["test_loss"])
-        self.train("--resume", "runs/then", "--rounds", "4", "--quiet")
-        self.train("--resume", "runs/now", "--rounds", "4", "--quiet")
-        rows = self.table("runs", "--show", "test_loss,best_loss,train_loss")
-        self.assertEqual(list(rows[0].values())[1:], list(rows[1].values())[1:])
 
     def test_users_of_leaf_are_told_by_their_own_test_samples(self):
         options = self.write_users()

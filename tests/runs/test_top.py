@@ -69,20 +69,6 @@ class Top(RunCase):
         told = write([("test_accuracy", [round(1, None, 0.5)]), ("test_accuracy", [round(2, None, 0.6)])])  # no hits: the loss
         self.assertIn("loss 0.6000  best 0.5000 in round 1", told)
 
-    def test_losses_of_targets_of_former_versions_are_mean_squares_here_too(self):
-        self.write_run("run", 0)
-        def write(*lines):
-            with open(self.path("run/metrics.jsonl"), "w") as file:
-                file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-            return self.top("run", "--once")
-        def round(number, **more):
-            return {"type": "round", "round": number, "train_loss": 0.75, "test_loss": 0.5, "barrier_wait_seconds": [0], **more}
-        former, now = {"type": "start", "figure": "test_loss"}, {"type": "start", "figure": "test_loss", "loss": "mse"}
-        self.assertIn("loss 1.0000  best 1.0000 in round 1  training 1.5000", write(former, round(1, test_rmse=1)))
-        self.assertIn("loss 0.5000  best 0.5000 in round 1  training 0.7500", write(now, round(1, test_rmse=1)))
-        self.assertIn("loss 0.5000  best 0.5000 in round 2  training 0.7500", write(former, round(1, test_rmse=1), now, round(2, test_rmse=1)))
-        self.assertIn("loss 0.5000  best 0.5000 in round 1  training 0.7500", write(former, round(1)))
-
     def once_in(self, columns, run):
         """The lines that --once prints on a terminal so wide."""
         parent, child = pty.openpty()

@@ -233,18 +233,6 @@ class TrainerMetrics(NodesCase, TrainerCase):
         (of_clients,) = self.lines("run", "clients_evaluation")
         self.assertEqual((of_clients["model"], of_clients["accuracy_mean"]), ("global", last["client_accuracy"]))
 
-    def test_the_old_option_is_answered_with_the_new_one_and_read_in_the_file_of_an_old_run(self):
-        _, err = self.run_job("run", "--quiet", "--target-accuracy", "0.9", code=64)
-        self.assertIn('--target-accuracy: is a part of --target now; write --target "accuracy=0.9"', err)
-        self.run_job("run", "--quiet", "--rounds", "1", "--target", "accuracy=0.02")
-        with open(self.path("run", "config.yaml")) as file:
-            text = file.read()
-        with open(self.path("run", "config.yaml"), "w") as file:
-            file.write(text.replace("target: accuracy=0.02", "target-accuracy: 0.02"))
-        self.train("--resume", "run", "--rounds", "2", "--quiet")
-        summary = self.metrics("run")[-1]
-        self.assertEqual((summary["target_accuracy"], summary["rounds_to_target"]), (0.02, 1))
-
     # No hits ----------------------------------------------------------------------------------------------------------
 
     def test_a_test_without_hits_has_no_accuracy_and_the_run_goes_by_the_loss(self):

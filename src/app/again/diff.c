@@ -18,7 +18,7 @@ enum { FINGERPRINT_BYTES = 20, SHOWN_EVERY = 8192 };
 
 typedef struct Round {
     uint32_t number;
-    char model[FINGERPRINT_BYTES]; // as text; empty: an older version wrote no fingerprint
+    char model[FINGERPRINT_BYTES]; // as text; empty: the line has none
 } Round;
 
 // Facts about one run.
@@ -267,8 +267,7 @@ static Status compare(const Told *a, const Told *b, int *exit_code, Error *err) 
         if (left->number != right->number) continue;
         common++;
         if (!left->model[0] || !right->model[0])
-            return fail(err, STATUS_DATA,
-                        "%.200s: round %u has no fingerprint of the model: it was made by an older version",
+            return fail(err, STATUS_DATA, "%.200s: round %u has no fingerprint of the model (model_xxh3)",
                         left->model[0] ? b->path : a->path, left->number);
         if (strcmp(left->model, right->model) == 0) continue;
         *exit_code = 1;

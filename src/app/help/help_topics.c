@@ -271,8 +271,8 @@ void help_print_data(FILE *file) {
                     "Data that name their users have --partition natural-id unless another is given: every client is a "
                     "user, and is tested on that user's test samples (--eval-clients-every). The loss of a target t is "
                     "shown as (y - t)^2, PyTorch's MSELoss, and a step follows the gradient of half of it, y - t: --lr "
-                    "is twice that of a loop with MSELoss. Runs of versions that showed half of it are read as if they "
-                    "had shown all. Unpacked and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
+                    "is twice that of a loop with MSELoss. Unpacked and converted data are kept in "
+                    "~/.cache/sounder/unpacked for later runs.");
 }
 
 // Commands and topics ------------------------------------------------------------------------------------------------

@@ -64,12 +64,9 @@ static void note_round(PastRun *run, const json_t *line) {
     run->best_round = run->rounds;
 }
 
-// Runs of earlier versions report personal accuracies only here.
 static void note_clients(PastRun *run, json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
-    json_t *mean = json_object_get(line, "accuracy_mean");
     const bool is_personal = model && strcmp(model, "personal") == 0;
-    if (is_personal && mean) json_object_set(run->values, "personal_accuracy", mean);
     if (is_personal ||
         (model && strcmp(model, "global") == 0 && run_figure_row(&run->figure)->of != FIGURE_OF_PERSONAL))
         keep(&run->clients, line);
@@ -124,7 +121,6 @@ Status past_run_begin(PastRun *run, const char *path, Error *err) {
     options_defaults(&run->options);
     const Status status = run->path && run->values ? options_read_run(&run->options, path, err)
                                                    : fail(err, STATUS_OS, "no memory for the run %.200s", path);
-    options_unpin_rounds(&run->options); // a process of a former version may have written them out
     if (status != STATUS_OK) past_run_free(run);
     return status;
 }

@@ -10,7 +10,6 @@
 #include "app/look/past_run.h"
 #include "fedavg/memory/queue.h"
 #include "io/metrics.h"
-#include "io/metrics_former.h"
 
 static double or_zero(double value) {
     return isnan(value) ? 0 : value;
@@ -140,17 +139,10 @@ static void note_start(TopState *state, const json_t *line, const RunFigure *bef
         state->figures[i] = NAN;
 }
 
-// A run of a former version shows in its first test that its losses are halves (io/metrics_former.h).
 static void note_line(TopState *state, const char *text, size_t bytes) {
     json_t *line = json_loadb(text, bytes, 0, NULL);
     const RunFigure before = state->run.told;
     Error ignored;
-    if (metrics_text_starts(text)) {
-        state->is_former = !metrics_text_names_loss(text);
-        state->is_half = false;
-    }
-    state->is_half |= state->is_former && metrics_text_tells_of_targets(text);
-    if (state->is_half) metrics_double_losses(line);
     past_run_note(&state->run, line, &ignored);
     if (metrics_is(line, "client")) note_client(&state->next, line);
     if (metrics_is(line, "round")) note_round(state, line);
@@ -260,7 +252,6 @@ static Status open_file(TopState *state, Error *err) {
     state->seconds_lately = state->refused = 0;
     state->train_loss = NAN;
     state->ranks = 0;
-    state->is_former = state->is_half = false;
     state->next = state->last = (TopRound){0};
     return STATUS_OK;
 }

@@ -59,8 +59,7 @@ typedef struct TopState {
     double seconds_lately;                            // of one round, as the mean of the last few
     double train_loss;                                // of the last round; NaN: no client arrived in it
     double refused;                                   // updates
-    bool is_former, is_half; // the last start was of a version that halved losses of targets; they are such
-    bool is_chosen;          // set by the caller: the user did not name this run
+    bool is_chosen;                                   // set by the caller: the user did not name this run
     int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;

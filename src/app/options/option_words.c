@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "datasets/settings.h"
-#include "former_options.h"
 #include "option_names.h"
 #include "option_table.h"
 
@@ -109,36 +108,9 @@ static bool looks_like_option(const char *word) {
     return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
 
-// Returns the name in "--name" or "--name=value"; empty if the word is no option.
-static const char *name_in(char name[OPTION_TEXT_BYTES], const char *word) {
-    const bool has_name = strncmp(word, "--", 2) == 0;
-    snprintf(name, OPTION_TEXT_BYTES, "%.*s", has_name ? (int)strcspn(word + 2, "=") : 0, word + (has_name ? 2 : 0));
-    return name;
-}
-
-// Returns the value in the word argv[at], or in the next word; NULL: there is none.
-static const char *value_at(int at, int argc, char **argv) {
-    const char *equals = strchr(argv[at], '=');
-    if (equals) return equals + 1;
-    return at + 1 < argc && !looks_like_option(argv[at + 1]) ? argv[at + 1] : NULL;
-}
-
-// Handles an option that has become a part of another option in this table.
-static Status refuse_former(const FormerOption *former, int at, int argc, char **argv, Error *err) {
-    const char *base = NULL;
-    char name[OPTION_TEXT_BYTES];
-    for (int i = 0; i < argc; i++)
-        if (option_same_name(former->option, name_in(name, argv[i]))) base = value_at(i, argc, argv);
-    const char *value = value_at(at, argc, argv);
-    return former_refuse(former, former->words && !strchr(argv[at], '=') ? "true" : value, base, err);
-}
-
 Status option_take(const Option **option, const char **value, int *next, int argc, char **argv,
                    const OptionTable *table, Error *err) {
-    char name[OPTION_TEXT_BYTES];
     const char *word = argv[(*next)++];
-    const FormerOption *former = former_find(name_in(name, word));
-    if (former && find_name(table, former->option)) return refuse_former(former, *next - 1, argc, argv, err);
     TRY((word[1] == '-' ? read_name : read_letter)(option, value, word, table, err));
     if (!*value && (*option)->type == OPTION_FLAG) *value = "true";
     if (!*value && *next < argc && !looks_like_option(argv[*next])) *value = argv[(*next)++];

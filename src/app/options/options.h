@@ -180,7 +180,8 @@ bool options_given(const Options *options, const char *name);
 // line.
 Status options_read_yaml(Options *options, const char *path, Error *err);
 
-// Reads the options of the run in a folder from its config.yaml. NOINPUT says if there is no run.
+// Reads the options of the run in a folder from its config.yaml. NOINPUT says if there is no run; DATA, as
+// metrics_check_format does, if the run has another format.
 Status options_read_run(Options *options, const char *folder, Error *err);
 
 // Needs options->nodes. Derives workers (of each node), clients and clients_per_round, and refuses contradictions

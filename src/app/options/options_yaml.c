@@ -11,7 +11,7 @@
 
 #include <yaml.h>
 
-#include "former_options.h"
+#include "io/metrics.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -136,51 +136,26 @@ static const char *scalar_value(const Reader *reader, const Option *option) {
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
 }
 
-// By table index: the line of each option, and lines and values of former options.
-typedef struct Entries {
-    size_t lines[OPTION_MAX_COUNT], former_lines[FORMER_OPTIONS];
-    char former[FORMER_OPTIONS][OPTION_TEXT_BYTES];
-} Entries;
-
-// The current event is the key. Reads the value and sets the option.
-static Status read_entry(Options *options, Entries *entries, Reader *reader, Error *err) {
+// The current event is the key. Reads the value and sets the option. seen: lines of the options so far, by table index.
+static Status read_entry(Options *options, size_t seen[OPTION_MAX_COUNT], Reader *reader, Error *err) {
     char where[600];
     size_t line = line_of(reader);
     snprintf(where, sizeof where, "%.500s:%zu: ", reader->path, line);
     TRY(check_scalar(reader, err));
     const char *name = (const char *)reader->event.data.scalar.value;
-    const FormerOption *former = former_find(name);
-    const Option *option = option_find(former ? former->option : name);
+    const Option *option = option_find(name);
     if (!option) return option_unknown(name, where, err);
     TRY(option_check_train(option, where, err));
-    size_t *seen = former ? &entries->former_lines[former - former_options] : &entries->lines[option_index(option)];
-    if (*seen)
+    size_t *before = &seen[option_index(option)];
+    if (*before)
         return fail(err, STATUS_USAGE, "%s%s: stands on line %zu already; leave one of the two out", where,
-                    former ? former->was.name : option->name, *seen);
-    *seen = line;
+                    option->name, *before);
+    *before = line;
     snprintf(options->file, sizeof options->file, "%s", reader->path);
     TRY(next_event(reader, err));
     TRY(check_scalar(reader, err));
-    if (former) {
-        snprintf(entries->former[former - former_options], OPTION_TEXT_BYTES, "%s", scalar_value(reader, option));
-        return STATUS_OK;
-    }
     TRY(option_set(options, option, scalar_value(reader, option), where, err));
     options->lines[option_index(option)] = (int)line;
-    return STATUS_OK;
-}
-
-// Called when the whole file is read, because the options that have the numbers now may be at its end.
-static Status take_former(Options *options, const Entries *entries, const Reader *reader, Error *err) {
-    for (int place = 0; place < 2 * FORMER_OPTIONS; place++) { // a text after a colon is last
-        const int i = place % FORMER_OPTIONS;
-        char where[600];
-        if (!entries->former_lines[i] || (former_options[i].key == NULL) != (place >= FORMER_OPTIONS)) continue;
-        snprintf(where, sizeof where, "%.500s:%zu: ", reader->path, entries->former_lines[i]);
-        TRY(former_take(options, &former_options[i], entries->former[i], where, err));
-        const int index = option_index(option_find(former_options[i].option));
-        if (options->given[index] && options->lines[index] == 0) options->lines[index] = (int)entries->former_lines[i];
-    }
     return STATUS_OK;
 }
 
@@ -192,13 +167,12 @@ static Status read_document(Options *options, Reader *reader, Error *err) {
     if (reader->event.type != YAML_MAPPING_START_EVENT) return refuse(reader, "no mapping", err);
     if (reader->event.data.mapping_start.anchor) return refuse(reader, "an anchor", err);
     if (reader->event.data.mapping_start.tag) return refuse(reader, "a tag", err);
-    Entries entries = {0};
+    size_t seen[OPTION_MAX_COUNT] = {0};
     for (;;) {
         TRY(next_event(reader, err));
         if (reader->event.type == YAML_MAPPING_END_EVENT) break;
-        TRY(read_entry(options, &entries, reader, err));
+        TRY(read_entry(options, seen, reader, err));
     }
-    TRY(take_former(options, &entries, reader, err));
     TRY(next_event(reader, err)); // end of the document
     TRY(next_event(reader, err));
     if (reader->event.type != YAML_STREAM_END_EVENT) return refuse(reader, "a second document", err);
@@ -317,5 +291,6 @@ Status options_read_run(Options *options, const char *folder, Error *err) {
             err, STATUS_NOINPUT,
             "%.200s: there is no run in it, since it has no config.yaml; give the folder of one (train's --out)",
             folder);
+    TRY(metrics_check_format(folder, err));
     return options_read_yaml(options, config, err);
 }

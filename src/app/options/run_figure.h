@@ -22,7 +22,6 @@ typedef struct RunFigure {
     const Figure *row;              // NULL: the global model's accuracy; a trainer's metric: figure_metric
     bool validates;                 // of the global model on the validation set
     bool falls;                     // a metric: less is better
-    bool is_square;                 // a loss of targets: the mean square, which was half of it in former versions
     char metric[METRIC_NAME_BYTES]; // a metric: its name
 } RunFigure;
 
@@ -56,8 +55,8 @@ const char *run_figure_name(char text[RUN_FIGURE_NAME_BYTES], const RunFigure *f
 // Whether a is better than b. NaN is worse than every number.
 bool run_figure_is_better(const RunFigure *figure, double a, double b);
 
-// The line "start" of a run's record names the figure, each round's line has its value. NULL, and a line of a version
-// that named none, mean accuracy, the only figure then.
+// The line "start" of a run's record names the figure, each round's line has its value. NULL, and a line
+// that names none, mean accuracy.
 void run_figure_key(char key[FIGURE_KEY_BYTES], const RunFigure *figure);
 RunFigure run_figure_told(const json_t *start);
 

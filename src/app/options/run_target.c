@@ -186,7 +186,7 @@ bool target_is_reached(const Target *target, double value) {
     return value == target->value || run_figure_is_better(&target->figure, value, target->value);
 }
 
-static RunFigure figure_of(const Options *options, bool has_targets) {
+RunFigure run_figure_of(const Options *options, bool has_targets) {
     Target target;
     Error ignored;
     RunFigure named;
@@ -196,10 +196,4 @@ static RunFigure figure_of(const Options *options, bool has_targets) {
     return (RunFigure){
         .row = figure_find(is_personal ? FIGURE_OF_PERSONAL : FIGURE_OF_MODEL, has_targets ? "loss" : "accuracy"),
         .validates = !is_personal && options_validate(options)};
-}
-
-RunFigure run_figure_of(const Options *options, bool has_targets) {
-    RunFigure figure = figure_of(options, has_targets);
-    figure.is_square = has_targets && run_figure_has(&figure, FIGURE_FALLS);
-    return figure;
 }

@@ -19,7 +19,7 @@ static bool begins_note(const StateTable *state, uint32_t row) {
     return row == 0 || strcmp(state->rows[row - 1].name, state->rows[row].name) != 0;
 }
 
-// If a note is missing or ends early, an earlier version wrote the checkpoint: the rest keeps the values of a new run.
+// Values that no note has stay those of a new run: the resumed run may have options that remember more.
 static Status load_state(const StateTable *state, const Safetensors *file, Error *err) {
     const char *note = NULL;
     for (uint32_t i = 0; i < state->count; i++) {
@@ -58,7 +58,7 @@ static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past,
 static Status check_run(const Safetensors *file, const char *folder, uint32_t round, const RunRecord *record,
                         Error *err) {
     const char *run = safetensors_note(file, "sounder.run");
-    if (run && (strcmp(run, record->identity) == 0 || strcmp(run, record->former_identity) == 0)) return STATUS_OK;
+    if (run && strcmp(run, record->identity) == 0) return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "%s: the checkpoint of round %u is of another run (%.32s, this is %s): config.yaml, the data or the "
                 "checkpoint was exchanged; give them back, or begin anew with another --out",
@@ -134,8 +134,8 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     if (status == STATUS_OK && memory->config->noise_key != NOISE_KEY_NONE && !safetensors_note(&file, STATE_NOISE_KEY))
         status =
             fail(err, STATUS_DATA,
-                 "%s: the checkpoint of round %u has no key of the noise, as an earlier version of Sounder wrote it: "
-                 "continue the run with that version, or begin another one with another --out",
+                 "%s: the checkpoint of round %u has no key of the noise: give back the one that the run wrote, or "
+                 "begin anew with another --out",
                  path, round);
     if (status == STATUS_OK) status = model_load(memory->weights, &memory->tensors, &file, path, err);
     *rounds_done = round;

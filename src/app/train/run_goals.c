@@ -45,39 +45,19 @@ static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigur
     else
         snprintf(text, room, "%.13s~%016llx%c", figure->metric, (unsigned long long)XXH3_64bits(figure->metric, length),
                  side);
-    if (figure->is_square) text_add(text, room, ":square");
 }
 
 void goals_settle(const Goals *goals, RunFigure *figure) {
     char told[sizeof goals->figure];
-    RunFigure loss = run_figure_loss(figure);
-    loss.is_square = figure->is_square;
+    const RunFigure loss = run_figure_loss(figure);
     write_figure(told, &loss);
     if (strcmp(goals->figure, told) == 0) *figure = loss;
 }
 
-// Checkpoints of versions in which the squared loss was half of the mean square name it without ":square". A target
-// counts in mean squares from here on.
-static void take_halves(Goals *goals, const Target *target, const RunFigure *figure) {
-    char key[FIGURE_KEY_BYTES];
-    run_figure_key(key, figure);
-    if (!figure->is_square || strcmp(goals->figure, key) != 0) return;
-    goals->best *= 2;
-    write_figure(goals->figure, figure);
-    log_warning("losses of this run were half of the mean square so far, and are the mean square (PyTorch's MSELoss) "
-                "from here on%s",
-                target->given
-                    ? ": so the loss of --target is twice as hard to reach; double it if it was meant as before"
-                    : "");
-}
-
-// Checkpoints of versions without a figure were about accuracy.
 void goals_begin(Goals *goals, const Target *target, const RunFigure *figure) {
     char wanted[sizeof goals->figure];
     write_figure(wanted, figure);
-    take_halves(goals, target, figure);
-    const bool is_older = goals->figure[0] == '\0' && run_figure_same(figure, &(RunFigure){0});
-    if (!is_older && strcmp(goals->figure, wanted) != 0) *goals = (Goals){0};
+    if (strcmp(goals->figure, wanted) != 0) *goals = (Goals){0};
     memcpy(goals->figure, wanted, sizeof wanted);
     if (goals->target == target->value) return;
     goals->target = target->value;

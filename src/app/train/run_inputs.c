@@ -119,7 +119,7 @@ static Status hash_program(uint64_t *hash, const char *option, const char *comma
     return trainer_hash_files(hash, &plan, told, err);
 }
 
-// Without the list of its files, which versions before did not write down, only the program itself could tell them.
+// Without the list of its files only the program itself could tell them.
 static Status hash_trainer(uint64_t *hash, const Options *options, const json_t *start, Error *err) {
     const json_t *files = json_object_get(start, TRAINER_FILES_KEY);
     if (!json_is_array(files)) return fail(err, STATUS_UNAVAILABLE, "the record does not name its files");
@@ -217,7 +217,7 @@ const char *run_input_source(char *text, const RunInput *input, const Options *o
 
 struct InputToday {
     const RunInput *input;
-    char *source;               // owned
+    char *source;                // owned
     char hash[INPUT_TOLD_BYTES]; // "": it cannot be read
 };
 

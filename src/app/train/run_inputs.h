@@ -58,7 +58,7 @@ extern const RunInput run_inputs[RUN_INPUTS];
 // Returns the row whose trait this is; NULL for a row of option_table.
 const RunInput *run_input_of(const Option *trait);
 
-// Returns the hash of a start line; "": it has none, as lines of versions before do not.
+// Returns the hash of a start line; "": it has none.
 const char *run_input_told(const json_t *start, const RunInput *input);
 
 // Writes the text that names the content (INPUT_SOURCE_BYTES); "" if no file does.

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/options/former_options.h"
 #include "app/options/option_table.h"
 #include "app/options/run_target.h"
+#include "app/train/run_identity.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/text_stream.h"
@@ -27,38 +27,6 @@ uint64_t run_hash_data(const Dataset *data) {
 
 uint64_t run_hash_partition(const RunMemory *memory) {
     return XXH3_64bits(memory->partition_segment.memory, memory->partition_segment.bytes);
-}
-
-// The place of the data may change: its hash identifies it. The rounding of products on the GPU belongs to the device,
-// which may change, too.
-static bool makes_the_run(const Option *option) {
-    return !option->may_change && !option->unsaved && strcmp(option->name, "data") != 0 &&
-           strcmp(option->name, "tf32") != 0;
-}
-
-static uint64_t hash_option(const char *name, const char *value, uint64_t seed) {
-    char text[OPTION_VALUE_BYTES + 64];
-    int length = snprintf(text, sizeof text, "%s=%s\n", name, value);
-    return XXH3_64bits_withSeed(text, (size_t)length, seed);
-}
-
-// Hashes the options as in versions where numbers of a form were options of their own. apart: numbers now written in
-// --algorithm and --partition are hashed as options, too, since those versions accepted both.
-static uint64_t hash_options(const Options *options, uint64_t seed, bool apart) {
-    for (int i = 0; i < option_count; i++) {
-        char value[OPTION_VALUE_BYTES];
-        const Option *option = &option_table[i];
-        if (!makes_the_run(option)) continue;
-        if (option->added && (option_is_zero(options, option) || !option_applies(options, option))) continue;
-        former_value(value, options, &option_table[i], apart);
-        seed = hash_option(option_table[i].name, value, seed);
-        for (int k = 0; k < FORMER_OPTIONS; k++) {
-            if (strcmp(former_options[k].after, option_table[i].name) != 0) continue;
-            former_part(value, options, &former_options[k], apart);
-            seed = hash_option(former_options[k].was.name, value, seed);
-        }
-    }
-    return seed;
 }
 
 // Files that the run has read are in memory; others are read for their hash. The run itself refuses an unreadable one.
@@ -102,8 +70,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     write_hash(record->inputs[INPUT_PARTITION], partition);
     fill_inputs(record, options, memory);
     const uint64_t read = data ^ partition ^ world_files_hash(&memory->world_files);
-    write_hash(record->identity, hash_options(options, read, false));
-    write_hash(record->former_identity, hash_options(options, read, true));
+    write_hash(record->identity, run_hash_options(options, read));
 }
 
 void run_record_program(RunRecord *record, const TrainerProgram *program) {
@@ -138,9 +105,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     TRY(metrics_past(&told, &place, err));
     const json_t *start = told.start;
     past->rounds_told = told.round;
-    // A process of an earlier version that was stopped before its test wrote a summary without one.
-    const bool is_tested = json_is_number(json_object_get(told.summary, "test_loss"));
-    past->summed_up = is_tested ? (uint32_t)read_count(told.summary, "rounds") : 0;
+    past->summed_up = (uint32_t)read_count(told.summary, "rounds");
     read_text(past->model, sizeof past->model, told.summary, "model_sha256");
     read_text(past->device, sizeof past->device, start, "device");
     read_text(past->blas, sizeof past->blas, start, "blas");
@@ -199,7 +164,7 @@ void run_record_keep_init(RunRecord *now, const RunRecord *past) {
     memcpy(now->inputs[INPUT_INIT], past->inputs[INPUT_INIT], INPUT_TOLD_BYTES);
 }
 
-// An earlier version may not have written it down.
+// A record that was edited may lack it.
 bool run_record_input_changed(InputChange *change, const RunRecord *past, const RunRecord *now, RunInputKind kind) {
     *change = (InputChange){.input = &run_inputs[kind]};
     memcpy(change->then, past->inputs[kind], INPUT_TOLD_BYTES);
@@ -294,7 +259,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     JsonObject line;
     gethostname(host, sizeof host - 1);
     metrics_begin(&line, "start");
-    put_whole(&line, "schema", RECORD_SCHEMA);
+    put_whole(&line, "schema", METRICS_SCHEMA);
     put_text(&line, "sounder", SOUNDER_VERSION);
     put_readable(&line, "host", host);
     put_text(&line, "device", record->device);

@@ -21,8 +21,6 @@
 #include "fedavg/memory/run_memory.h"
 #include "io/metrics.h"
 
-enum { RECORD_SCHEMA = 1 };
-
 // The key of the files that a trainer told, over which its hash is taken with those that its command names.
 #define TRAINER_FILES_KEY "trainer_files"
 
@@ -34,7 +32,6 @@ typedef struct RunRecord {
     char blas[128];                            // library that multiplies for wide layers; empty: none
     char inputs[RUN_INPUTS][INPUT_TOLD_BYTES]; // empty: the run has no such input, or its record does not tell it
     char identity[HASH_TEXT_BYTES];
-    char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
     uint64_t stays_tensors, stays_floats;   // of the trainer that do not travel; of this process alone
     char hash_seed[HASH_SEED_BYTES];        // PYTHONHASHSEED of the run's programs; empty: it was not noted
     const json_t *trainer_files;            // that the trainer told; borrowed, NULL: none
@@ -48,7 +45,7 @@ typedef struct RunRecord {
     int clients, clients_per_round;         // they may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: last round in metrics.jsonl
-    uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary, or one without a test
+    uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary
     char model[65];       // SHA-256 of model.safetensors in its summary
 } RunRecord;
 
