@@ -63,16 +63,28 @@ static Status set_environment(Error *err) {
     return STATUS_OK;
 }
 
+// Python's first words: the package needs NumPy, and a traceback would not say what to do.
+static const char begin[] =
+    "import os, runpy, sys\n"
+    "try:\n"
+    "    import numpy\n"
+    "except ModuleNotFoundError:\n"
+    "    print(f'sounder: error: {sys.executable} has no NumPy; --python PATH names a Python that '\n"
+    "          'has flwr and what the app imports', file=sys.stderr)\n"
+    "    sys.exit(os.EX_UNAVAILABLE)\n"
+    "runpy.run_module('sounder.flower', run_name='__main__', alter_sys=True)\n";
+
 Status command_flower(int argc, char **argv, int *exit_code, Error *err) {
     enum { WORDS = 3 };
     const char *python;
     (void)exit_code;
     const int left = take_python(&python, argc, argv, err);
     if (left < 0) return STATUS_USAGE;
+    if (left == 0) return fail(err, STATUS_USAGE, "name the app: the folder with its pyproject.toml");
     TRY(set_environment(err));
     const char **line = calloc((size_t)left + WORDS + 1, sizeof *line);
     if (!line) return fail(err, STATUS_OS, "no memory");
-    const char *own[WORDS] = {python, "-m", "sounder.flower"};
+    const char *own[WORDS] = {python, "-c", begin};
     memcpy(line, own, sizeof own);
     memcpy(line + WORDS, argv, (size_t)left * sizeof *argv);
     fflush(stdout);
