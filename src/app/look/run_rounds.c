@@ -50,17 +50,24 @@ static bool note_value(RunRounds *rounds, const char *key, json_t *value) {
     return json_array_append_new(list, value) == 0;
 }
 
+// note_value of a number that is computed here. One that is not finite has no entry.
+static bool note_number(RunRounds *rounds, const char *key, double number) {
+    if (!isfinite(number)) return true;
+    json_t *value = json_real(number);
+    return value && note_value(rounds, key, value);
+}
+
 // Adds what is computed here: the seconds so far, and the spread of the clients' losses.
 static bool note_computed(RunRounds *rounds, const json_t *line) {
     const double seconds = past_run_number(line, "seconds"), tests = past_run_number(line, "eval_seconds");
     const size_t count = rounds->loss_count;
     rounds->seconds += (isnan(seconds) ? 0 : seconds) + (isnan(tests) ? 0 : tests);
     rounds->loss_count = 0;
-    const bool noted = note_value(rounds, "seconds_total", json_real(rounds->seconds));
+    const bool noted = note_number(rounds, "seconds_total", rounds->seconds);
     if (count < 2) return noted;
     qsort(rounds->losses, count, sizeof *rounds->losses, ascending_reals);
-    return noted && note_value(rounds, "loss_low", json_real(sorted_quantile(rounds->losses, count, 0.1))) &&
-           note_value(rounds, "loss_high", json_real(sorted_quantile(rounds->losses, count, 0.9)));
+    return noted && note_number(rounds, "loss_low", sorted_quantile(rounds->losses, count, 0.1)) &&
+           note_number(rounds, "loss_high", sorted_quantile(rounds->losses, count, 0.9));
 }
 
 static bool note_figure(RunRounds *rounds, const json_t *line, const Figure *figure, bool validates) {
