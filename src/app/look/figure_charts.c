@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const char test_loss[] = "test_loss";
 
 static void write_file(FigureChart *chart) {
     static const char test[] = "test_";
     const bool is_test = strncmp(chart->key, test, sizeof test - 1) == 0;
-    snprintf(chart->file, sizeof chart->file, "%s", chart->key + (is_test ? sizeof test - 1 : 0));
+    text_cut(chart->file, sizeof chart->file, chart->key + (is_test ? sizeof test - 1 : 0));
     for (char *c = chart->file; *c; c++)
         if (*c == '_') *c = '-';
 }
