@@ -1,8 +1,8 @@
 // Prints the topics of `sounder help`, and explains names that are neither commands nor options.
 //
-// help_topics.c has the topics that explain a command or a way of working; help_tables.c has topics that are loops over
-// a table: nets, algorithms, partitions, views, attacks and federations, each with numbers, defaults and source. All
-// wrap paragraphs at the width of the terminal (options/columns.c).
+// help_texts.c has the topics that are text files here; help_topics.c those that explain a command; help_tables.c has
+// topics that are loops over a table: nets, algorithms, partitions, views, attacks and federations, each with numbers,
+// defaults and source. All wrap paragraphs at the width of the terminal (options/columns.c).
 #ifndef SOUNDER_APP_HELP_HELP_H
 #define SOUNDER_APP_HELP_HELP_H
 
@@ -13,13 +13,21 @@
 #include "base/suggest.h"
 #include "datasets/formats/format.h"
 
-// An entry of a list in a topic: a name, and what it is.
-typedef struct HelpEntry {
-    const char *left, *text;
-} HelpEntry;
+// A part of a text file of this folder, which the build compiles into the program. In such a file a paragraph ends at
+// an empty line or at a line of another kind; "@ NAME" begins an entry, whose text is the paragraph below it; an empty
+// line, or one that begins with a blank, is printed as it is; "%" marks a place that the program fills.
+typedef enum HelpKind { HELP_LINE, HELP_PARAGRAPH, HELP_ENTRY, HELP_PLACE } HelpKind;
+enum { HELP_LINE_BYTES = 256, HELP_PARAGRAPH_BYTES = 4096 };
+typedef struct HelpPart {
+    HelpKind kind;
+    char left[HELP_LINE_BYTES], text[HELP_PARAGRAPH_BYTES]; // left: of an entry
+} HelpPart;
 
-// Prints a list and a blank line.
-void help_print_entries(FILE *file, const HelpEntry *entries, size_t count);
+// Reads the part with which the text begins. Returns what follows it, NULL if the text is empty.
+const char *help_next(HelpPart *part, const char *text);
+
+// Prints a text up to a place or its end. Returns what follows the place, NULL at the end.
+const char *help_print_text(FILE *file, const char *text);
 
 // Names of the topics of `sounder help`, separated by blanks.
 void help_print_topics(FILE *file);

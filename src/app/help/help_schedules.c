@@ -5,7 +5,9 @@
 #include "app/help/help.h"
 #include "app/options/option_table.h"
 
-static const HelpEntry steps[] = {
+static const struct {
+    const char *options, *text;
+} steps[] = {
     {"--algorithm ssgd --rounds 3", "all meet at every step: the gradients of all clients are averaged. Staleness 0."},
     {"--algorithm \"local-sgd steps=8\" --rounds 176 --eval-every 44",
      "they meet at every 8th step, and average weights instead of gradients. Staleness 0. `post-local-sgd` begins as "
@@ -39,7 +41,7 @@ void dial_print(FILE *file) {
         "its histogram. Set the job in the shell first:");
     fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05\"\n", file);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        fprintf(file, "\n  sounder train %s $JOB\n", steps[i].left);
+        fprintf(file, "\n  sounder train %s $JOB\n", steps[i].options);
         print_paragraph(file, 6, steps[i].text);
     }
     fputc('\n', file);

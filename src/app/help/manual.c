@@ -1,10 +1,13 @@
 // Part of help.h: writes the manual page.
 #include "app/command.h"
 #include "app/help/help.h"
+#include "base/embed.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+
+EMBED(help_environment, HELP_TEXTS "/environment.txt");
 
 const char *const manual_examples[] = {
     "sounder train --model 2nn --clients 100 --rounds 50",
@@ -43,38 +46,10 @@ static void print_exit_codes(FILE *file) {
 }
 
 static void print_environment(FILE *file) {
-    static const HelpEntry variables[] = {
-        {"SOUNDER_DATA", "folder that is searched first for named data sets"},
-        {"SOUNDER_CACHE", "off: unpacked data sets are not kept; on is the default"},
-        {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best available"},
-        {"SOUNDER_BLAS",
-         "off: wide linear layers are multiplied without OpenBLAS, more slowly and to other bits; on is the default"},
-        {"OPENBLAS_CORETYPE", "kernels that OpenBLAS takes, whatever the instruction set is"},
-        {"SOUNDER_CHART_JS",
-         "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
-        {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
-        {"LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID",
-         "GPU to train on unless --gpu is given"},
-        {"CUDA_VISIBLE_DEVICES", "GPUs that may be used, as for every program with CUDA"},
-        {"CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_LOG_DIRECTORY", "folders of a running Multi-Process Service"},
-        {"SLURM_CPUS_PER_TASK, SLURM_CPUS_ON_NODE", "cores that a Slurm job may use"},
-        {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
-         "set by mpirun and srun: that this is one of several nodes"},
-        {"TERM", "if it is dumb or unset, no line is cleared or redrawn"},
-        {"SOUNDER_PAGER, PAGER",
-         "pager for help that is longer than the terminal; less if neither is set, none if it is cat"},
-        {"NO_COLOR", "if it is not empty, nothing is coloured"},
-        {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
-         "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment unless "
-         "options give them"},
-        {"OMP_NUM_THREADS", "sounder launch sets it to 1 for several ranks, if it is unset"},
-        {"PYTHON_EXEC", "the Python that sounder launch runs programs with; python3"},
-        {"TMPDIR", "folder of the log files of sounder launch unless --log-dir is given; /tmp"},
-        {"PATH", "where sounder launch finds programs"},
-    };
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        fprintf(file, ".TP\n\\fB%s\\fR\n", variables[i].left);
-        print_troff(file, variables[i].text);
+    HelpPart part;
+    for (const char *rest = help_environment; (rest = help_next(&part, rest));) {
+        fprintf(file, ".TP\n\\fB%s\\fR\n", part.left);
+        print_troff(file, part.text);
         fputc('\n', file);
     }
 }

@@ -18,19 +18,16 @@
 #include "app/look/look_options.h"
 #include "app/look/run_details.h"
 #include "app/look/runs.h"
+#include "base/embed.h"
 #include "base/text_stream.h"
 #include "io/durable.h"
 
 enum { PATH_BYTES = 4096, REPORT_PATH_BYTES = PATH_BYTES + 16, MOST_RUNS = 200 };
 
-// The files of page/, which the build compiles into the program, each with a terminator.
-extern const char report_html[], figure_js[], report_js[];
-#define EMBED(name, file)                                                                                              \
-    __asm__(".section .rodata\n.global " #name "\n" #name ":\n.incbin \"" REPORT_PAGE "/" file                         \
-            "\"\n.byte 0\n.previous\n")
-EMBED(report_html, "report.html");
-EMBED(figure_js, "figure.js");
-EMBED(report_js, "report.js");
+// The files of page/.
+EMBED(report_html, REPORT_PAGE "/report.html");
+EMBED(figure_js, REPORT_PAGE "/figure.js");
+EMBED(report_js, REPORT_PAGE "/report.js");
 
 static const char GENERATOR[] = "content=\"sounder report\"";
 

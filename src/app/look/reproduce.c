@@ -10,16 +10,14 @@
 #include "app/look/published.h"
 #include "app/look/sweep_jobs.h"
 #include "app/look/table.h"
+#include "base/embed.h"
 #include "base/file.h"
 #include "base/spread.h"
 
-// The files of tools/recipes, which the build compiles into the program, each with a terminator.
-#define RECIPE_LIST(X) X(a1) X(a1_attacks) X(a1_backdoor) X(a1_fedper) X(a2) X(m1) X(m3) X(m4) X(m6) X(s1) X(s3) X(s4)
-#define EMBED(name)                                                                                                    \
-    extern const char recipe_##name[];                                                                                 \
-    __asm__(".section .rodata\n.global recipe_" #name "\nrecipe_" #name ":\n.incbin \"" RECIPES "/" #name              \
-            ".yaml\"\n.byte 0\n.previous\n");
-RECIPE_LIST(EMBED)
+// The files of tools/recipes.
+#define RECIPE_LIST(X)     X(a1) X(a1_attacks) X(a1_backdoor) X(a1_fedper) X(a2) X(m1) X(m3) X(m4) X(m6) X(s1) X(s3) X(s4)
+#define EMBED_RECIPE(name) EMBED(recipe_##name, RECIPES "/" #name ".yaml");
+RECIPE_LIST(EMBED_RECIPE)
 
 #define ROW(name) {#name, recipe_##name},
 static const struct { const char *name, *text; } recipes[] = {RECIPE_LIST(ROW)};
