@@ -66,6 +66,7 @@ typedef struct Option {
     bool parts;                        // TEXT: has parts with ; between them, and a line end ends a part
     bool is_net;                       // TEXT: may be as long as a net's text
     OptionLists lists;                 // TEXT: a value may be a list with commas, for the values of a sweep
+    bool added;                        // part of a run's identity (train/run_identity.h) unless zero or unused
     bool neutral;                      // its default asks for nothing, and is accepted where the option has no effect
     bool may_change;                   // may change with --resume, because it does not influence the bits
     char letter;                       // a short name: 'n' for -n; 0: none

@@ -9,6 +9,7 @@
 
 #include "app/options/option_table.h"
 #include "app/options/run_target.h"
+#include "app/train/run_identity.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/text_stream.h"
@@ -26,24 +27,6 @@ uint64_t run_hash_data(const Dataset *data) {
 
 uint64_t run_hash_partition(const RunMemory *memory) {
     return XXH3_64bits(memory->partition_segment.memory, memory->partition_segment.bytes);
-}
-
-// The place of the data may change: its hash identifies it. The rounding of products on the GPU belongs to the device,
-// which may change, too.
-static bool makes_the_run(const Option *option) {
-    return !option->may_change && !option->unsaved && strcmp(option->name, "data") != 0 &&
-           strcmp(option->name, "tf32") != 0;
-}
-
-static uint64_t hash_options(const Options *options, uint64_t seed) {
-    for (int i = 0; i < option_count; i++) {
-        char value[OPTION_VALUE_BYTES], text[OPTION_VALUE_BYTES + 64];
-        if (!makes_the_run(&option_table[i])) continue;
-        option_format(value, options, &option_table[i]);
-        const int length = snprintf(text, sizeof text, "%s=%s\n", option_table[i].name, value);
-        seed = XXH3_64bits_withSeed(text, (size_t)length, seed);
-    }
-    return seed;
 }
 
 // Files that the run has read are in memory; others are read for their hash. The run itself refuses an unreadable one.
@@ -87,7 +70,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     write_hash(record->inputs[INPUT_PARTITION], partition);
     fill_inputs(record, options, memory);
     const uint64_t read = data ^ partition ^ world_files_hash(&memory->world_files);
-    write_hash(record->identity, hash_options(options, read));
+    write_hash(record->identity, run_hash_options(options, read));
 }
 
 void run_record_program(RunRecord *record, const TrainerProgram *program) {
