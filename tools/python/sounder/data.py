@@ -4,6 +4,7 @@ import tempfile
 
 import numpy as np
 
+from . import forms
 from .command import Error
 
 
@@ -104,12 +105,43 @@ def _targets(of):
     return {name: y.astype("<f4" if y.dtype.kind == "f" else "<i8") for name, y in of.items()}
 
 
-def write_data(path, train, test, client=None, test_client=None, mean=None, std=None, validation=None):
+def _is_pair(given):
+    return isinstance(given, (tuple, list)) and len(given) == 2
+
+
+def _splits(train, test, validation, client, ask):
+    """The splits by name, each (x, y, client), of pairs and of the forms that there are."""
+    if _is_pair(train):
+        if isinstance(client, str):
+            raise Error(f"client: {client!r}: arrays have no such column; give one for each sample")
+        of = {"train": (*train, None)}
+    else:
+        of = forms.read(train, ask)
+        if of is None:
+            raise Error(f"train: {type(train).__name__}; give a pair (x, y), a data set of such pairs or of columns, or a path")
+        of = {"train": of[""]} if set(of) == {""} else of
+    for name, given in (("test", test), ("validation", validation)):
+        if given is not None:
+            of[name] = (*given, None) if _is_pair(given) else forms.read_one(given, ask, name)
+    for name in ("train", "test"):
+        if of.get(name) is None:
+            raise Error(f"{name}: there is none; give {name}=, a pair (x, y), a data set or a path")
+    return of
+
+
+def write_data(path, train, test=None, client=None, test_client=None, mean=None, std=None, validation=None, columns=None, size=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
     or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
     targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one
     number, or one for each channel or feature. validation: a pair (x, y), on which a run's rounds are tested, so that the test
-    set is used at its end alone."""
+    set is used at its end alone. Instead of a pair: a data set, folder or file of a form that sounder/forms.py has; test may be left
+    out where train has a split of that name. Of these, client is the name of a column or a level of folders, columns the names of x and y,
+    size the (rows, columns) to which images are scaled."""
+    named = client if isinstance(client, (str, int)) else None
+    of = _splits(train, test, validation, client, forms.Ask(named, columns, size))
+    train, test, validation = (None if split is None else split[:2] for split in map(of.get, ("train", "test", "validation")))
+    if named is not None:
+        client, test_client = of["train"][2], of["test"][2]
     of_validation = {} if validation is None else {"y_validation": validation[1]}
     arrays = _targets({"y_train": train[1], "y_test": test[1], **of_validation})
     if validation is not None:
@@ -145,22 +177,14 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
     return os.path.abspath(path)
 
 
-def _is_of_pairs(part):
-    """Whether its items are pairs (x, y), as those of PyTorch's data sets are."""
-    try:
-        return len(part[0]) == 2 and isinstance(part[0], (tuple, list))
-    except (KeyError, IndexError, TypeError):
-        return False
-
-
 def _pair(part, columns):
-    if isinstance(part, (tuple, list)) and len(part) == 2:
+    if _is_pair(part):
         return _array(part[0], "x"), _array(part[1], "y")
+    read = forms.read_one(part, forms.Ask(columns=columns), "partitions")
+    if read:
+        return _array(read[0], "x"), _array(read[1], "y")
     try:
-        if not isinstance(part, (tuple, list)) and _is_of_pairs(part):
-            x, y = zip(*(part[i] for i in range(len(part))))
-        else:
-            x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
+        x, y = (part[column] for column in columns)  # a dict or table of columns
         if isinstance(x, (list, tuple)):
             x = np.stack([np.asarray(one) for one in x])
         return _array(x, "x"), _array(y, "y")
@@ -171,6 +195,8 @@ def _pair(part, columns):
 
 def _parts(partitions):
     """The partitions themselves: of an object that has them, or that loads each by its number, as Flower's do."""
+    if isinstance(partitions, (str, os.PathLike)):
+        raise Error(f"partitions: {type(partitions).__name__}: give a list of them; one folder with clients is for write_data(..., client=...)")
     if hasattr(partitions, "load_partition"):
         of = partitions
         if not hasattr(of, "num_partitions"):  # a FederatedDataset, which has a partitioner for each split
@@ -195,10 +221,6 @@ def from_partitions(path, partitions, test=None, columns=("image", "label"), **m
     if not pairs:
         raise Error("partitions: none; give at least one")
     tested = _pair(test, columns)
-
-    def first(x):
-        return np.moveaxis(x, 3, 1) if x.ndim == 4 and x.dtype == np.uint8 and x.shape[3] in (1, 3, 4) else x
-
     client = np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs])
     x, y = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
-    return write_data(path, (first(x), y), (first(tested[0]), tested[1]), client=client, **more)
+    return write_data(path, (forms.channels_first(x), y), (forms.channels_first(tested[0]), tested[1]), client=client, **more)

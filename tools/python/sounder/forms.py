@@ -1,0 +1,242 @@
+"""Data as people have them: each form of data set or folder is a row of FORMS or PATHS and one reader. A reader returns
+splits by name ("" where a source has none), each (x, y, client), client None unless it was asked for."""
+import collections
+import io
+import os
+import sys
+import time
+
+import numpy as np
+
+from .command import Error
+
+Ask = collections.namedtuple("Ask", "client columns size", defaults=(None, None, None))  # words of write_data
+
+_SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test",
+           "validation": "validation", "valid": "validation", "val": "validation", "dev": "validation"}
+_X = ("image", "img", "pixels", "x", "features")
+_Y = ("label", "labels", "y", "target", "class", "fine_label", "character")
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
+
+
+def _library(name, form, package=None):
+    try:
+        return __import__(name, fromlist=["_"])
+    except ImportError as missing:
+        raise Error(f"{form}: {missing}; pip install {package or name}") from missing
+
+
+class _Progress:
+    """A line on a terminal for each second of long work."""
+
+    def __init__(self, count):
+        self.count, self.last = count, time.monotonic()
+
+    def at(self, done):
+        if sys.stderr.isatty() and time.monotonic() - self.last > 1:
+            self.last = time.monotonic()
+            print(f"{done:,} of {self.count:,} read", file=sys.stderr)
+
+
+def channels_first(x):
+    """Images (N,H,W,C) of bytes as (N,C,H,W); anything else as it is."""
+    return np.moveaxis(x, 3, 1) if getattr(x, "ndim", 0) == 4 and x.dtype == np.uint8 and x.shape[3] in (1, 3, 4) else x
+
+
+def _stack(samples, name):
+    try:
+        return channels_first(np.stack([np.asarray(one) for one in samples]))
+    except (ValueError, TypeError, RuntimeError) as problem:
+        raise Error(f"{name}: {problem}; give samples of one shape, images with size=(rows, columns)") from problem
+
+
+def _is_of_pairs(source):
+    try:
+        if isinstance(source, (tuple, list, dict)):
+            return False
+        return isinstance(source[0], (tuple, list)) and len(source[0]) == 2
+    except (KeyError, IndexError, TypeError, NotImplementedError):
+        return False
+
+
+def _read_pairs(source, ask):
+    """PyTorch's data sets, Subsets among them: items (x, y)."""
+    if ask.client is not None:
+        raise Error(f"client: {ask.client!r}: a data set of pairs (x, y) has no such column; give one for each sample")
+    progress, samples = _Progress(len(source)), []
+    for i in range(len(source)):
+        samples.append(tuple(source[i]))
+        progress.at(i)
+    try:
+        x, y = zip(*samples)
+    except ValueError as problem:
+        raise Error(f"{type(source).__name__}: {problem}; give items (x, y)") from problem
+    images = [_pixels(one, ask) if hasattr(one, "getbands") else one for one in x]
+    return {"": (_stack(images, type(source).__name__), np.array(y), None)}
+
+
+def _pixels(image, ask):
+    """A picture of Pillow's as bytes: grey, or RGB."""
+    if image.mode[:1] in "IF":
+        raise Error(f"images: mode {image.mode}, of more than 8 bits; give arrays of numbers")
+    image = image if image.mode in ("L", "RGB") else image.convert("RGB")
+    return np.asarray(image.resize(ask.size[::-1]) if ask.size else image)
+
+
+def _pick(names, wanted, what):
+    for name in wanted:
+        if name in names:
+            return name
+    raise Error(f"columns: none of {', '.join(names)} is the {what}; say columns=(X, Y)")
+
+
+def _table(names, column, ask):
+    """Samples of a table: column(name) gives its values. x is a column of images or lists, or all other columns."""
+    for name in [*(ask.columns or ()), *([ask.client] if ask.client is not None else [])]:
+        if name not in names:
+            raise Error(f"columns: no column {name!r}; there are {', '.join(map(str, names))}")
+    label = ask.columns[1] if ask.columns else _pick(names, _Y, "label")
+    own = list(ask.columns[:1]) if ask.columns else [name for name in names if name in _X][:1]
+    own = own or [name for name in names if name not in (label, ask.client)]
+    values = [[_decoded(one, ask) for one in column(name)] for name in own]
+    if len(own) > 1 or np.ndim(values[0][:1]) == 1:
+        bad = [name for name, of in zip(own, values) if any(isinstance(one, (str, bytes, type(None))) for one in of)]
+        if bad:
+            raise Error(f"column {bad[0]!r}: text or gaps; give columns=(X, Y), or a table without it")
+        x = np.stack([np.asarray(of, "f8") for of in values], 1)
+    else:
+        x = _stack(values[0], f"column {own[0]!r}")
+    return x, np.array(list(column(label))), None if ask.client is None else np.array(list(column(ask.client)))
+
+
+def _decoded(value, ask):
+    """A cell: what Hugging Face's image columns have (a picture, or bytes of one) as pixels."""
+    if isinstance(value, dict) and value.get("bytes") is not None:
+        value = _picture(io.BytesIO(value["bytes"]), value.get("path") or "an image")
+    return _pixels(value, ask) if hasattr(value, "getbands") else value
+
+
+def _picture(file, name):
+    image = _library("PIL.Image", "images", "pillow")
+    try:
+        picture = image.open(file)
+        picture.load()
+        return picture
+    except (OSError, SyntaxError, ValueError) as problem:  # SyntaxError: Pillow's for a damaged PNG
+        raise Error(f"{name}: no image that Pillow reads ({problem}); leave the file out, or save it anew") from problem
+
+
+def _is_columns(source):
+    return hasattr(source, "column_names") and hasattr(source, "features")
+
+
+def _is_columns_by_split(source):
+    return isinstance(source, dict) and bool(source) and all(_is_columns(of) for of in source.values())
+
+
+def _read_columns(source, ask):
+    """A data set of Hugging Face's, or a dict of such."""
+    return {_SPLITS.get(name, name): _table(of.column_names, lambda column, of=of: of[column], ask)
+            for name, of in (source.items() if isinstance(source, dict) else [("", source)])}
+
+
+def _is_saved(path):
+    return any(os.path.isfile(os.path.join(path, name)) for name in ("dataset_dict.json", "dataset_info.json"))
+
+
+def _read_saved(path, ask):
+    """A folder of save_to_disk."""
+    load = getattr(_library("datasets", path), "load_from_disk", None)
+    if load is None:  # a folder of this name where Python looks for packages
+        raise Error(f"{path}: the package datasets is not installed; pip install datasets")
+    try:
+        source = load(path)
+    except Exception as problem:  # whatever the library makes of a damaged file
+        raise Error(f"{path}: {problem}; write it anew with save_to_disk") from problem
+    return _read_columns(source, ask)
+
+
+def _pictures(folder):
+    """The pictures below a folder, each as its folders and its path, in sorted order."""
+    for at, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            if file.lower().endswith(_PICTURES):
+                yield os.path.relpath(at, folder).split(os.sep), os.path.join(at, file)
+
+
+def _is_pictures(path):
+    return os.path.isdir(path) and next(_pictures(path), None) is not None
+
+
+def _read_pictures(path, ask):
+    """Folders of images by class, or by client and class: [SPLIT/]CLASS/FILE, with client=LEVEL (from 1) two levels."""
+    found = [(levels, file) for levels, file in _pictures(path)]
+    splits = all(levels[0] in _SPLITS for levels, _ in found)
+    depth = 1 if ask.client is None else 2
+    level = None if ask.client is None else str(ask.client)
+    if level not in (None, "1", "2"):
+        raise Error(f"client: {ask.client!r}: folders of images have a level of clients, 1 or 2; "
+                    "say client=1 for CLIENT/CLASS/FILE")
+    for levels, file in found:
+        if levels == ["."] or len(levels) - splits != depth:
+            levels = "two levels" if level else "one level"
+            raise Error(f"{file}: not {levels} below {path}{'/SPLIT' if splits else ''}; "
+                        "say client=1 for CLIENT/CLASS/FILE, client=2 for CLASS/CLIENT/FILE, nothing for CLASS/FILE")
+    progress, of = _Progress(len(found)), {}
+    for i, (levels, file) in enumerate(found):
+        names = levels[splits:]
+        client = None if level is None else names.pop(int(level) - 1)
+        samples = of.setdefault(_SPLITS[levels[0]] if splits else "", [])
+        samples.append((_pixels(_picture(file, file), ask), names[0], client, file))
+        progress.at(i)
+    return {split: _of_one_shape(samples, level) for split, samples in of.items()}
+
+
+def _of_one_shape(samples, level):
+    images, labels, clients, files = zip(*samples)
+    if any(image.ndim == 3 for image in images):
+        images = [image if image.ndim == 3 else np.repeat(image[:, :, None], 3, 2) for image in images]
+    for image, file in zip(images, files):
+        if image.shape != images[0].shape:
+            (rows, columns), (own_rows, own_columns) = images[0].shape[:2], image.shape[:2]
+            raise Error(f"{file}: {own_rows}x{own_columns} pixels, but {files[0]} has {rows}x{columns}; "
+                        "say size=(rows, columns) (--size ROWSxCOLUMNS), to which all are scaled")
+    return _stack(images, files[0]), np.array(labels), None if level is None else np.array(clients)
+
+
+FORMS = [  # what it is called, whether a source is one, its reader; the first that fits reads it
+    ("a data set of Hugging Face's", _is_columns, _read_columns),
+    ("a dict of data sets of Hugging Face's", _is_columns_by_split, _read_columns),
+    ("a data set of PyTorch's", _is_of_pairs, _read_pairs),
+]
+PATHS = [  # the same for paths
+    ("a folder of save_to_disk", _is_saved, _read_saved),
+    ("folders of images by class", _is_pictures, _read_pictures),
+]
+
+
+def read(source, ask):
+    """The splits of a source, or None if it is of no form that is known here."""
+    if isinstance(source, (str, os.PathLike)):
+        source = os.fspath(source)
+        if not os.path.exists(source):
+            raise Error(f"{source}: no such file or folder; give the path of one")
+        for _, fits, reader in PATHS:
+            if fits(source):
+                return reader(source, ask)
+        raise Error(f"{source}: no form that is known; these are: {', '.join(name for name, _, _ in PATHS)}")
+    for _, fits, reader in FORMS:
+        if fits(source):
+            return reader(source, ask)
+    return None
+
+
+def read_one(source, ask, name):
+    """The samples (x, y, client) of a source without splits, or None if it is of no form that is known here."""
+    splits = read(source, ask)
+    if splits is None:
+        return None
+    if len(splits) != 1:
+        raise Error(f"{name}: has the splits {', '.join(sorted(splits))}; give one of them")
+    return next(iter(splits.values()))
