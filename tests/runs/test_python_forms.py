@@ -27,7 +27,7 @@ def library(name):
         return None
 
 
-torch, pillow = library("torch"), library("PIL.Image")
+torch, pillow, parquet, arrow = map(library, ("torch", "PIL.Image", "pyarrow.parquet", "pyarrow"))
 datasets = library("datasets") if hasattr(library("datasets"), "load_from_disk") else None
 
 
@@ -159,6 +159,36 @@ class Folders(Case):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(write.main([self.path("none"), self.path("out.npz")]), 65)
         self.assertEqual(said.getvalue(), f"sounder.write: {self.path('none')}: no such file or folder; give the path of one\n")
+
+
+class Files(Case):
+    @unittest.skipUnless(parquet, "there is no pyarrow")
+    def test_files_of_parquet_and_arrow(self):
+        def of(places):
+            return arrow.table({"a": Y[places] * 0.5, "b": np.arange(COUNT)[places], "who": WHO[places], "label": NAMES[places]})
+
+        os.makedirs(self.path("set", "data"))
+        for name, places in (("train-00000-of-00002", range(4)), ("train-00001-of-00002", range(4, 6)), ("test-00000-of-00001", [3])):
+            parquet.write_table(of(list(places)), self.path("set", "data", f"{name}.parquet"))
+        arrays = self.write(self.path("set"), client="who")
+        self.hold(arrays, np.stack([Y * 0.5, np.arange(COUNT)], 1), Y, client=WHO == "bob")
+        self.hold(arrays, [[0.5, 3]], [1], "test", client=[1])
+        for opened, name in ((arrow.ipc.new_stream, "stream.arrow"), (arrow.ipc.new_file, "file.arrow")):
+            with opened(self.path(name), of([0]).schema) as file:
+                file.write_table(of([1, 2, 4]))
+            self.hold(self.write(self.path(name), test=self.path(name), columns=("b", "label")), [[1], [2], [4]], [1, 0, 0])
+        with open(self.path("file.arrow"), "r+b") as file:
+            file.truncate(40)
+        self.refuse("file.arrow: ", self.path("file.arrow"), test=self.path("stream.arrow"))
+        with open(self.path("set", "data", "train-00000-of-00002.parquet"), "r+b") as file:
+            file.truncate(99)
+        self.refuse("00000-of-00002.parquet: ", self.path("set"), client="who")
+
+    def test_missing_libraries_are_named(self):
+        for name, package in (("a.parquet", "pyarrow"),):
+            open(self.path(name), "w").close()
+            with unittest.mock.patch.dict(sys.modules, {package: None}):
+                self.refuse(f"pip install {package}", self.path(name))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import forms
 from .command import Error
+from .form_parts import Ask, channels_first
 
 
 def _array(values, name="values"):
@@ -138,7 +139,7 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     out where train has a split of that name. Of these, client is the name of a column or a level of folders, columns the names of x and y,
     size the (rows, columns) to which images are scaled."""
     named = client if isinstance(client, (str, int)) else None
-    of = _splits(train, test, validation, client, forms.Ask(named, columns, size))
+    of = _splits(train, test, validation, client, Ask(named, columns, size))
     train, test, validation = (None if split is None else split[:2] for split in map(of.get, ("train", "test", "validation")))
     if named is not None:
         client, test_client = of["train"][2], of["test"][2]
@@ -180,7 +181,7 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
 def _pair(part, columns):
     if _is_pair(part):
         return _array(part[0], "x"), _array(part[1], "y")
-    read = forms.read_one(part, forms.Ask(columns=columns), "partitions")
+    read = forms.read_one(part, Ask(columns=columns), "partitions")
     if read:
         return _array(read[0], "x"), _array(read[1], "y")
     try:
@@ -223,4 +224,4 @@ def from_partitions(path, partitions, test=None, columns=("image", "label"), **m
     tested = _pair(test, columns)
     client = np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs])
     x, y = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
-    return write_data(path, (forms.channels_first(x), y), (forms.channels_first(tested[0]), tested[1]), client=client, **more)
+    return write_data(path, (channels_first(x), y), (channels_first(tested[0]), tested[1]), client=client, **more)

@@ -1,53 +1,14 @@
 """Data as people have them: each form of data set or folder is a row of FORMS or PATHS and one reader. A reader returns
 splits by name ("" where a source has none), each (x, y, client), client None unless it was asked for."""
-import collections
-import io
 import os
-import sys
-import time
 
 import numpy as np
 
 from .command import Error
+from .form_files import of_files, read_arrow
+from .form_parts import SPLITS, Progress, library, picture, pixels, stack, table
 
-Ask = collections.namedtuple("Ask", "client columns size", defaults=(None, None, None))  # words of write_data
-
-_SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test",
-           "validation": "validation", "valid": "validation", "val": "validation", "dev": "validation"}
-_X = ("image", "img", "pixels", "x", "features")
-_Y = ("label", "labels", "y", "target", "class", "fine_label", "character")
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
-
-
-def _library(name, form, package=None):
-    try:
-        return __import__(name, fromlist=["_"])
-    except ImportError as missing:
-        raise Error(f"{form}: {missing}; pip install {package or name}") from missing
-
-
-class _Progress:
-    """A line on a terminal for each second of long work."""
-
-    def __init__(self, count):
-        self.count, self.last = count, time.monotonic()
-
-    def at(self, done):
-        if sys.stderr.isatty() and time.monotonic() - self.last > 1:
-            self.last = time.monotonic()
-            print(f"{done:,} of {self.count:,} read", file=sys.stderr)
-
-
-def channels_first(x):
-    """Images (N,H,W,C) of bytes as (N,C,H,W); anything else as it is."""
-    return np.moveaxis(x, 3, 1) if getattr(x, "ndim", 0) == 4 and x.dtype == np.uint8 and x.shape[3] in (1, 3, 4) else x
-
-
-def _stack(samples, name):
-    try:
-        return channels_first(np.stack([np.asarray(one) for one in samples]))
-    except (ValueError, TypeError, RuntimeError) as problem:
-        raise Error(f"{name}: {problem}; give samples of one shape, images with size=(rows, columns)") from problem
 
 
 def _is_of_pairs(source):
@@ -63,7 +24,7 @@ def _read_pairs(source, ask):
     """PyTorch's data sets, Subsets among them: items (x, y)."""
     if ask.client is not None:
         raise Error(f"client: {ask.client!r}: a data set of pairs (x, y) has no such column; give one for each sample")
-    progress, samples = _Progress(len(source)), []
+    progress, samples = Progress(len(source)), []
     for i in range(len(source)):
         samples.append(tuple(source[i]))
         progress.at(i)
@@ -71,59 +32,8 @@ def _read_pairs(source, ask):
         x, y = zip(*samples)
     except ValueError as problem:
         raise Error(f"{type(source).__name__}: {problem}; give items (x, y)") from problem
-    images = [_pixels(one, ask) if hasattr(one, "getbands") else one for one in x]
-    return {"": (_stack(images, type(source).__name__), np.array(y), None)}
-
-
-def _pixels(image, ask):
-    """A picture of Pillow's as bytes: grey, or RGB."""
-    if image.mode[:1] in "IF":
-        raise Error(f"images: mode {image.mode}, of more than 8 bits; give arrays of numbers")
-    image = image if image.mode in ("L", "RGB") else image.convert("RGB")
-    return np.asarray(image.resize(ask.size[::-1]) if ask.size else image)
-
-
-def _pick(names, wanted, what):
-    for name in wanted:
-        if name in names:
-            return name
-    raise Error(f"columns: none of {', '.join(names)} is the {what}; say columns=(X, Y)")
-
-
-def _table(names, column, ask):
-    """Samples of a table: column(name) gives its values. x is a column of images or lists, or all other columns."""
-    for name in [*(ask.columns or ()), *([ask.client] if ask.client is not None else [])]:
-        if name not in names:
-            raise Error(f"columns: no column {name!r}; there are {', '.join(map(str, names))}")
-    label = ask.columns[1] if ask.columns else _pick(names, _Y, "label")
-    own = list(ask.columns[:1]) if ask.columns else [name for name in names if name in _X][:1]
-    own = own or [name for name in names if name not in (label, ask.client)]
-    values = [[_decoded(one, ask) for one in column(name)] for name in own]
-    if len(own) > 1 or np.ndim(values[0][:1]) == 1:
-        bad = [name for name, of in zip(own, values) if any(isinstance(one, (str, bytes, type(None))) for one in of)]
-        if bad:
-            raise Error(f"column {bad[0]!r}: text or gaps; give columns=(X, Y), or a table without it")
-        x = np.stack([np.asarray(of, "f8") for of in values], 1)
-    else:
-        x = _stack(values[0], f"column {own[0]!r}")
-    return x, np.array(list(column(label))), None if ask.client is None else np.array(list(column(ask.client)))
-
-
-def _decoded(value, ask):
-    """A cell: what Hugging Face's image columns have (a picture, or bytes of one) as pixels."""
-    if isinstance(value, dict) and value.get("bytes") is not None:
-        value = _picture(io.BytesIO(value["bytes"]), value.get("path") or "an image")
-    return _pixels(value, ask) if hasattr(value, "getbands") else value
-
-
-def _picture(file, name):
-    image = _library("PIL.Image", "images", "pillow")
-    try:
-        picture = image.open(file)
-        picture.load()
-        return picture
-    except (OSError, SyntaxError, ValueError) as problem:  # SyntaxError: Pillow's for a damaged PNG
-        raise Error(f"{name}: no image that Pillow reads ({problem}); leave the file out, or save it anew") from problem
+    images = [pixels(one, ask) if hasattr(one, "getbands") else one for one in x]
+    return {"": (stack(images, type(source).__name__), np.array(y), None)}
 
 
 def _is_columns(source):
@@ -136,7 +46,7 @@ def _is_columns_by_split(source):
 
 def _read_columns(source, ask):
     """A data set of Hugging Face's, or a dict of such."""
-    return {_SPLITS.get(name, name): _table(of.column_names, lambda column, of=of: of[column], ask)
+    return {SPLITS.get(name, name): table(of.column_names, lambda column, of=of: of[column], ask)
             for name, of in (source.items() if isinstance(source, dict) else [("", source)])}
 
 
@@ -146,7 +56,7 @@ def _is_saved(path):
 
 def _read_saved(path, ask):
     """A folder of save_to_disk."""
-    load = getattr(_library("datasets", path), "load_from_disk", None)
+    load = getattr(library("datasets", path), "load_from_disk", None)
     if load is None:  # a folder of this name where Python looks for packages
         raise Error(f"{path}: the package datasets is not installed; pip install datasets")
     try:
@@ -172,7 +82,7 @@ def _is_pictures(path):
 def _read_pictures(path, ask):
     """Folders of images by class, or by client and class: [SPLIT/]CLASS/FILE, with client=LEVEL (from 1) two levels."""
     found = [(levels, file) for levels, file in _pictures(path)]
-    splits = all(levels[0] in _SPLITS for levels, _ in found)
+    splits = all(levels[0] in SPLITS for levels, _ in found)
     depth = 1 if ask.client is None else 2
     level = None if ask.client is None else str(ask.client)
     if level not in (None, "1", "2"):
@@ -183,12 +93,12 @@ def _read_pictures(path, ask):
             levels = "two levels" if level else "one level"
             raise Error(f"{file}: not {levels} below {path}{'/SPLIT' if splits else ''}; "
                         "say client=1 for CLIENT/CLASS/FILE, client=2 for CLASS/CLIENT/FILE, nothing for CLASS/FILE")
-    progress, of = _Progress(len(found)), {}
+    progress, of = Progress(len(found)), {}
     for i, (levels, file) in enumerate(found):
         names = levels[splits:]
         client = None if level is None else names.pop(int(level) - 1)
-        samples = of.setdefault(_SPLITS[levels[0]] if splits else "", [])
-        samples.append((_pixels(_picture(file, file), ask), names[0], client, file))
+        samples = of.setdefault(SPLITS[levels[0]] if splits else "", [])
+        samples.append((pixels(picture(file, file), ask), names[0], client, file))
         progress.at(i)
     return {split: _of_one_shape(samples, level) for split, samples in of.items()}
 
@@ -202,7 +112,7 @@ def _of_one_shape(samples, level):
             (rows, columns), (own_rows, own_columns) = images[0].shape[:2], image.shape[:2]
             raise Error(f"{file}: {own_rows}x{own_columns} pixels, but {files[0]} has {rows}x{columns}; "
                         "say size=(rows, columns) (--size ROWSxCOLUMNS), to which all are scaled")
-    return _stack(images, files[0]), np.array(labels), None if level is None else np.array(clients)
+    return stack(images, files[0]), np.array(labels), None if level is None else np.array(clients)
 
 
 FORMS = [  # what it is called, whether a source is one, its reader; the first that fits reads it
@@ -212,6 +122,7 @@ FORMS = [  # what it is called, whether a source is one, its reader; the first t
 ]
 PATHS = [  # the same for paths
     ("a folder of save_to_disk", _is_saved, _read_saved),
+    ("files of Parquet or Arrow", *of_files((".parquet", ".arrow", ".feather"), read_arrow)),
     ("folders of images by class", _is_pictures, _read_pictures),
 ]
 

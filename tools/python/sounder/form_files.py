@@ -1,0 +1,66 @@
+"""Readers of files of data. A path is one file, or a folder whose files say by a word of their names, or by a folder, which split they are of."""
+import os
+import re
+
+import numpy as np
+
+from .command import Error
+from .form_parts import SPLITS, library, table
+
+
+def _split_of(file, folder):
+    words = re.split("[^a-z]+", os.path.relpath(file, folder).lower())
+    return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
+
+
+def _files(path, endings):
+    """The files with these endings, by split, in sorted order."""
+    if os.path.isfile(path):
+        return {"": [path]} if path.lower().endswith(endings) else {}
+    of = {}
+    for at, folders, files in os.walk(path):
+        folders.sort()
+        for file in sorted(files):
+            if file.lower().endswith(endings):
+                of.setdefault(_split_of(os.path.join(at, file), path), []).append(os.path.join(at, file))
+    return of
+
+
+def _join(parts, name):
+    """The samples of several files as those of one."""
+    if len({part[2] is None for part in parts}) > 1:
+        raise Error(f"{name}: clients in some of the files alone; give files of one form")
+    try:
+        return tuple(None if of[0] is None else np.concatenate(of) for of in zip(*parts))
+    except ValueError as problem:
+        raise Error(f"{name}: {problem}; give files whose samples have one shape") from problem
+
+
+def of_files(endings, read):
+    """A form of files: whether a path is one, and its reader; read(file, ask) gives x, y, client of one file."""
+
+    def reader(path, ask):
+        of = _files(path, endings)
+        if "" in of and len(of) > 1:
+            raise Error(f"{of[''][0]}: of no split, and other files in {path} are; name it by one, such as train")
+        return {split: _join([read(file, ask) for file in files], path) for split, files in of.items()}
+
+    return lambda path: bool(_files(path, endings)), reader
+
+
+def read_arrow(file, ask):
+    """A file of Parquet, or of Arrow in either of its two forms."""
+    arrow, parquet = library("pyarrow", file), library("pyarrow.parquet", file, "pyarrow")
+    try:
+        if file.lower().endswith(".parquet"):
+            whole = parquet.read_table(file)
+        else:
+            with arrow.memory_map(file) as source:
+                try:
+                    whole = arrow.ipc.open_file(source).read_all()
+                except arrow.ArrowInvalid:
+                    source.seek(0)
+                    whole = arrow.ipc.open_stream(source).read_all()
+    except (arrow.ArrowException, OSError) as problem:
+        raise Error(f"{file}: {problem}; write it anew") from problem
+    return table(whole.column_names, lambda name: whole.column(name).to_pylist(), ask)
