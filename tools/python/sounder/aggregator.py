@@ -16,7 +16,7 @@ from .command import Error
 from .seeds import seed_all
 from .trainer.files import own_files
 from .trainer.link import array, begin
-from .trainer.serve import _set_threads, _tell
+from .trainer.serve import set_threads, tell_error
 from .trainer.tensors import views
 
 PARTS = {"clients": "u4", "shares": "f8", "losses": "f8", "samples": "u8", "steps": "u8"}
@@ -118,7 +118,7 @@ def aggregate(combine, server=None):
     """
     line, hello = begin("aggregator")
     try:
-        _set_threads(hello.get("threads", 1))
+        set_threads(hello.get("threads", 1))
         desk = AggregatorDesk(hello)
         line.send(ready=1, pid=os.getpid(), server=int(server is not None), files=own_files())
         while (told := line.receive()) is not None:
@@ -129,5 +129,5 @@ def aggregate(combine, server=None):
                 desk.answer[:] = _vector(server(desk.weights, desk.answer.copy(), turn), "server", desk)
             line.send(turn=told["turn"])
     except Exception as error:
-        _tell(line, error)
+        tell_error(line, error)
         sys.exit(1)

@@ -1,7 +1,7 @@
 """How the dimensions of a PyTorch value are stored in a sample's channels, rows and columns, and the steps of a forward that move them."""
 from .command import Error
 from .functions import FUNCTIONS
-from .modules import _Settings
+from .modules import Settings
 
 # What a value's dimensions are, if not their number: 2 (vectors), 3 (sequences: steps and their values) or 4 (images). All three of these
 # are stored as images are, channels first, so that a permute to or from them is no layer.
@@ -19,13 +19,13 @@ def dimensions(rank):
     return DIMENSIONS.get(rank, rank or 0)
 
 
-def _is_last(index):
+def is_last_step(index):
     """[:, -1] or [:, -1, :]"""
     return isinstance(index, tuple) and index[1:2] == (-1,) and all(part == slice(None) for part in index[:1] + index[2:])
 
 
 class Axes:
-    """The steps of a _Reader (steps.py) that move dimensions, or take a part of one."""
+    """The steps of a NetReader (steps.py) that move dimensions, or take a part of one."""
 
     def check_takes(self, name, kind, rank):
         if rank in _TAKERS and kind not in _TAKERS[rank]:
@@ -57,7 +57,7 @@ class Axes:
     def mean(self, name, node):
         """x.mean([2, 3]) is a global average, and x.mean(1) that of a sequence's steps."""
         of = node.all_input_nodes[0]
-        at = _Settings(node, {"dim": None, "keepdim": False, "dtype": None})
+        at = Settings(node, {"dim": None, "keepdim": False, "dtype": None})
         rank, place, layer = self.ranks.get(of), self.text.place(of), "globalpool"
         dims = sorted(at.dim) if isinstance(at.dim, (tuple, list)) else [at.dim]
         extent = dimensions(rank) or 4
@@ -91,7 +91,7 @@ class Axes:
     def chunk(self, name, node):
         """Parts of the channels, of which each is a layer where it is taken."""
         of = node.all_input_nodes[0]
-        at, rank = _Settings(node, {"chunks": None, "dim": 0}), self.ranks.get(of)
+        at, rank = Settings(node, {"chunks": None, "dim": 0}), self.ranks.get(of)
         if at.dim != 1 or not isinstance(at.chunks, int) or rank == 3:
             raise Error(f"{name}: {at.chunks} parts along dimension {at.dim}; Sounder has parts of channels: dimension 1 of images or vectors")
         self.source(name, of)

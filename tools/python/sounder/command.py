@@ -40,7 +40,7 @@ def program():
     return found
 
 
-def _word(name, value):
+def option_word(name, value):
     """What an option's value is on the command line, where it is one word."""
     if hasattr(value, "named_modules"):
         raise Error(f"{name}: a module; give {name}=sounder.layers(net), and its weights as init=sounder.write_weights(FILE, net)")
@@ -68,18 +68,18 @@ def _command(name, value):
     return value
 
 
-def _check_once(options):
+def check_once(options):
     for name in _PROGRAMS:
         if all(options.get(f"{name}_{word}") is not None for word in ("option", "options")):
             raise Error(f"{name}_option and {name}_options are the same option, as a text and as a dict; give one of them")
 
 
-def _programs(options):
+def with_programs(options):
     """The options with trainer and aggregator as commands, and trainer_options and aggregator_options, dicts, as one text each."""
-    _check_once(options)
+    check_once(options)
     options = {name: _command(name, value) if name in _PROGRAMS else value for name, value in options.items()}
     for program in _PROGRAMS:
-        words = [f"{name}={_word(name, value)}" for name, value in (options.pop(f"{program}_options", None) or {}).items()]
+        words = [f"{name}={option_word(name, value)}" for name, value in (options.pop(f"{program}_options", None) or {}).items()]
         for word in words:
             if len(word.split()) != 1:
                 raise Error(f"{program}_options: {word!r} has a blank, which separates options; give a value without")
@@ -88,12 +88,12 @@ def _programs(options):
     return options
 
 
-def _arguments(options):
-    options = _programs(options)
-    return [f"--{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items() if value is not None]
+def command_arguments(options):
+    options = with_programs(options)
+    return [f"--{name.replace('_', '-')}={option_word(name, value)}" for name, value in options.items() if value is not None]
 
 
-def _refusal(text, code):
+def refusal_of(text, code):
     """The program's one sentence, out of what it wrote."""
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line.split("error:", 1)[1].strip() for line in lines if "error:" in line]
@@ -102,17 +102,17 @@ def _refusal(text, code):
     return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)
 
 
-def _pass_on_warnings(text):
+def pass_on_warnings(text):
     """What the program warned of: it is not on the user's terminal."""
     for line in text.splitlines():
         if "warning: " in line:
             warnings.warn(line.split("warning: ", 1)[1], stacklevel=3)
 
 
-def _tell(*arguments):
+def program_json(*arguments):
     """What the program prints as JSON."""
     done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        raise _refusal(done.stderr, done.returncode)
-    _pass_on_warnings(done.stderr)
+        raise refusal_of(done.stderr, done.returncode)
+    pass_on_warnings(done.stderr)
     return json.loads(done.stdout)

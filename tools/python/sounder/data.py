@@ -28,7 +28,7 @@ def _bad_column(values, name):
     return f"{name}, column {bad[0]!r}" if bad else name
 
 
-def _numbers(values, name, kind="<f4"):
+def float_array(values, name, kind="<f4"):
     """As floating-point numbers, which dates, text and complex numbers are not."""
     array = _array(values, name)
     try:
@@ -47,12 +47,12 @@ def _is_wide(array):
     return bool(((2.0**-23 * np.abs(features).max(0) > 0.02 * features.std(0)) & (features != features.astype("f4")).any(0)).any())
 
 
-def _samples(values, name):
+def sample_array(values, name):
     for label in getattr(values, "columns", ()):  # of a file that was written with pandas' row numbers
         if str(label).startswith("Unnamed: "):
             raise Error(f"{name}, column {label!r}: row numbers, not a feature; read the table with index_col=0, or drop the column")
     array = _array(values, name)
-    return array if array.dtype == np.uint8 else _numbers(values, name, "<f8" if _is_wide(array) else "<f4")
+    return array if array.dtype == np.uint8 else float_array(values, name, "<f8" if _is_wide(array) else "<f4")
 
 
 def _check_gaps(values, name):
@@ -97,7 +97,7 @@ def _labels(values, name):
     return y.reshape(-1)
 
 
-def _targets(of):
+def target_arrays(of):
     """Classes, those of text numbered by the training set's sorted names, as whole numbers, and targets as floats."""
     of = {name: _labels(y, name) for name, y in of.items()}
     if {y.dtype.kind for y in of.values()} & set("US"):
@@ -144,11 +144,11 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     if named is not None:
         client, test_client = of["train"][2], of["test"][2]
     of_validation = {} if validation is None else {"y_validation": validation[1]}
-    arrays = _targets({"y_train": train[1], "y_test": test[1], **of_validation})
+    arrays = target_arrays({"y_train": train[1], "y_test": test[1], **of_validation})
     if validation is not None:
-        arrays["x_validation"] = _samples(validation[0], "x_validation")
+        arrays["x_validation"] = sample_array(validation[0], "x_validation")
     if train[0] is not None or test[0] is not None:
-        arrays.update(x_train=_samples(train[0], "x_train"), x_test=_samples(test[0], "x_test"))
+        arrays.update(x_train=sample_array(train[0], "x_train"), x_test=sample_array(test[0], "x_test"))
     if client is not None:
         client = _array(client, "client")
         names = _names(client, "client")
@@ -162,7 +162,7 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
             raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
     for name, value in (("mean", mean), ("std", std)):
         if value is not None:
-            arrays[name] = np.atleast_1d(_numbers(value, name, "<f8"))
+            arrays[name] = np.atleast_1d(float_array(value, name, "<f8"))
     path = os.fspath(path)
     if not path.endswith(".npz"):
         raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")

@@ -9,7 +9,7 @@ def _sides(value):
     return str(rows) if rows == columns else f"{rows}x{columns}"
 
 
-def _must(name, what, value, only):
+def must(name, what, value, only):
     if value != only:
         raise Error(f"{name}: {what} is {value}; Sounder has only {only}")
 
@@ -22,38 +22,38 @@ def _with(text, *settings):
 def _conv(name, module):
     if isinstance(module.padding, str):
         raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
-    _must(name, "padding_mode", module.padding_mode, "zeros")
+    must(name, "padding_mode", module.padding_mode, "zeros")
     word = "conv" if len(module.kernel_size) == 2 else "conv1d"
     text = _with(f"{word} {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
                  ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
-    return _biased(text, module)
+    return biased(text, module)
 
 
-def _biased(text, module):
+def biased(text, module):
     return text if module.bias is not None else f"{text} nobias"
 
 
 def _linear(name, module):
-    return _biased(f"linear {module.out_features}", module)
+    return biased(f"linear {module.out_features}", module)
 
 
-def _embedding(name, module):
+def embedding_layer(name, module):
     for what, only in (("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False)):
-        _must(name, what, getattr(module, what), only)
+        must(name, what, getattr(module, what), only)
     return f"embedding {module.num_embeddings} {module.embedding_dim}"
 
 
 def _recurrent(name, module):
     for what, only in (("batch_first", True), ("bias", True), ("bidirectional", False), ("proj_size", 0)):
-        _must(name, what, getattr(module, what), only)
+        must(name, what, getattr(module, what), only)
     between = f"; dropout {module.dropout:g}; " if module.dropout else "; "
     return between.join([f"{type(module).__name__.lower()} {module.hidden_size}"] * module.num_layers)
 
 
 def _attention(name, module):
     for what, only in (("batch_first", True), ("dropout", 0), ("bias_k", None), ("add_zero_attn", False), ("_qkv_same_embed_dim", True)):
-        _must(name, what, getattr(module, what), only)
-    _must(name, "bias", module.in_proj_bias is not None, True)
+        must(name, what, getattr(module, what), only)
+    must(name, "bias", module.in_proj_bias is not None, True)
     return f"attention {module.num_heads}"
 
 
@@ -67,8 +67,8 @@ def _pooling(word, name, module):
 def _pooling_1d(word):
     def text_of(name, module):
         size, stride, pad = (of[0] if isinstance(of, (tuple, list)) else of for of in (module.kernel_size, module.stride, module.padding))
-        _must(name, "dilation", getattr(module, "dilation", 1), 1)
-        _must(name, "count_include_pad", getattr(module, "count_include_pad", True) or not pad, True)
+        must(name, "dilation", getattr(module, "dilation", 1), 1)
+        must(name, "count_include_pad", getattr(module, "count_include_pad", True) or not pad, True)
         text = _with(f"{word} 1x{size}", ("stride", f"1x{stride}", f"1x{size}"), ("pad", f"0x{pad}", "0x0"))
         return f"{text} ceil" if module.ceil_mode else text
     return text_of
@@ -80,15 +80,15 @@ def _global_pool_1d(name, module):
 
 
 def _max_pool(name, module):
-    _must(name, "dilation", _sides(module.dilation), "1")
-    _must(name, "return_indices", module.return_indices, False)
+    must(name, "dilation", _sides(module.dilation), "1")
+    must(name, "return_indices", module.return_indices, False)
     return _pooling("pool", name, module)
 
 
 def _average_pool(name, module):
     if _sides(module.padding) != "0":
-        _must(name, "count_include_pad", module.count_include_pad, True)
-    _must(name, "divisor_override", module.divisor_override, None)
+        must(name, "count_include_pad", module.count_include_pad, True)
+    must(name, "divisor_override", module.divisor_override, None)
     return _pooling("avgpool", name, module)
 
 
@@ -100,13 +100,13 @@ def _global_pool(name, module):
 
 
 def _group_norm(name, module):
-    _must(name, "affine", module.affine, True)
+    must(name, "affine", module.affine, True)
     return _with(f"groupnorm {module.num_groups}", ("eps", module.eps, 1e-5))
 
 
 def _layer_norm(name, module):
-    _must(name, "elementwise_affine", module.elementwise_affine, True)
-    _must(name, "bias", module.bias is not None, True)
+    must(name, "elementwise_affine", module.elementwise_affine, True)
+    must(name, "bias", module.bias is not None, True)
     if len(module.normalized_shape) not in (1, 3):
         raise Error(f"{name}: normalized_shape is {tuple(module.normalized_shape)}; Sounder normalises rows (one extent) or whole images (three)")
     return _with("layernorm", ("eps", module.eps, 1e-5))
@@ -114,13 +114,13 @@ def _layer_norm(name, module):
 
 def _channel_norm(name, module):
     """torchvision's and timm's LayerNorm2d: of the channels of each place."""
-    _must(name, "affine", module.weight is not None and module.bias is not None, True)
+    must(name, "affine", module.weight is not None and module.bias is not None, True)
     return _with("layernorm channels", ("eps", module.eps, 1e-5))
 
 
 def _batch_norm(name, module):
     for what, only in (("affine", True), ("track_running_stats", True)):
-        _must(name, what, getattr(module, what), only)
+        must(name, what, getattr(module, what), only)
     if not module.momentum:
         raise Error(f"{name}: momentum is {module.momentum}; Sounder's running statistics need a number above 0")
     return _with("batchnorm", ("eps", module.eps, 1e-5), ("momentum", module.momentum, 0.1))
@@ -128,31 +128,31 @@ def _batch_norm(name, module):
 
 def _batch_norm_and_function(name, module):
     """timm's batch norm, with what follows it."""
-    return "; ".join(filter(None, [_batch_norm(name, module), *(_layer_of(name, None, part) for part in (module.drop, module.act))]))
+    return "; ".join(filter(None, [_batch_norm(name, module), *(layer_of(name, None, part) for part in (module.drop, module.act))]))
 
 
 def _depth(name, module):
     """torchvision's StochasticDepth and timm's DropPath: whole samples are dropped, if they are."""
     rate = module.p if hasattr(module, "p") else module.drop_prob
-    _must(name, "mode", getattr(module, "mode", "row"), "row")
-    _must(name, "scale_by_keep", getattr(module, "scale_by_keep", True), True)
+    must(name, "mode", getattr(module, "mode", "row"), "row")
+    must(name, "scale_by_keep", getattr(module, "scale_by_keep", True), True)
     return f"droppath {rate:g}" if rate else ""
 
 
 def _function(function):
     def text_of(name, module):
         for what, only in function.only.items():
-            _must(name, what, getattr(module, what, only), only)
+            must(name, what, getattr(module, what, only), only)
         return function.text(f"{getattr(module, function.number.torch):g}" if function.number else "")
     return function.text_of or text_of
 
 
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
 # apart.
-_MODULES = {
+MODULES = {
     "Conv2d": _conv, "Conv1d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
     "MaxPool1d": _pooling_1d("pool"), "AvgPool1d": _pooling_1d("avgpool"), "AdaptiveAvgPool1d": _global_pool_1d,
-    "Embedding": _embedding, "LSTM": _recurrent, "GRU": _recurrent, "MultiheadAttention": _attention,
+    "Embedding": embedding_layer, "LSTM": _recurrent, "GRU": _recurrent, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     **{function.module: _function(function) for function in FUNCTIONS},
     "Dropout": lambda name, module: f"dropout {module.p:g}",
@@ -174,46 +174,46 @@ _CALLS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "paddi
           "channel_shuffle": (lambda name, at: f"shuffle {at.groups}", {"groups": None}),
           "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
           "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
-_LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
+END_KINDS = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
 
 
-class _Settings:
+class Settings:
     """A function's arguments, looked at like a module's."""
 
     def __init__(self, node, presets):
         self.__dict__.update(presets, **dict(zip(presets, node.args[1:])), **node.kwargs)
 
 
-def _called(node):
+def call_name(node):
     """The name of what a step of the traced net calls. F.max_pool2d is traced under another name in some versions."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
 
 
-_OTHERS = ("StochasticDepth", "DropPath", "BatchNormAct2d", "LayerNorm2d", "Permute")  # modules of torchvision and timm
+OTHER_MODULES = ("StochasticDepth", "DropPath", "BatchNormAct2d", "LayerNorm2d", "Permute")  # modules of torchvision and timm
 
 
-def _none_of(name, kind):
-    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in _MODULES if kind not in _OTHERS)}; "
+def none_of(name, kind):
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in MODULES if kind not in OTHER_MODULES)}; "
                  "a trainer (help trainer) trains any module")
 
 
-def _layer_of(name, node, module):
-    kind = _called(node) if module is None else type(module).__name__
-    if module is not None and kind in _MODULES:
-        return _MODULES[kind](name, module)
+def layer_of(name, node, module):
+    kind = call_name(node) if module is None else type(module).__name__
+    if module is not None and kind in MODULES:
+        return MODULES[kind](name, module)
     if module is None and kind in _CALLS:
         read, presets = _CALLS[kind]
-        return read(f"{name} ({kind})", _Settings(node, presets))
-    raise _none_of(name, kind)
+        return read(f"{name} ({kind})", Settings(node, presets))
+    raise none_of(name, kind)
 
 
-_ORDINALS = {"Conv2d": "conv", "Conv1d": "conv", "Linear": "fc", "LayerNorm2d": "norm", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm", "BatchNormAct2d": "norm",
+ORDINALS = {"Conv2d": "conv", "Conv1d": "conv", "Linear": "fc", "LayerNorm2d": "norm", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm", "BatchNormAct2d": "norm",
              "Embedding": "embedding", "LSTM": "lstm", "GRU": "gru", "MultiheadAttention": "attention",
              **{function.module: function.word for function in FUNCTIONS}}  # most have no weights
 
 
-def _layers_tensors(module):
+def tensors_by_layer(module):
     """(name, parameter) of each of the layers that a module is."""
     kind = type(module).__name__
     if kind in ("LSTM", "GRU"):

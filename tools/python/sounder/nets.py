@@ -2,13 +2,13 @@
 import warnings
 
 from .command import Error
-from .data import _numbers
-from .modules import _LAST, _MODULES, _called
+from .data import float_array
+from .modules import END_KINDS, MODULES, call_name
 from .onnx_file import is_onnx
 from .onnx_read import read_layers, read_tensors
 from .safetensors import write_safetensors
-from .steps import _Reader
-from .trace import _steps
+from .steps import NetReader
+from .trace import traced_steps
 
 
 def _module(net):
@@ -20,7 +20,7 @@ def _module(net):
     for wrapper, inner in (("OptimizedModule", "_orig_mod"), ("DataParallel", "module"), ("DistributedDataParallel", "module")):
         if kind == wrapper:
             raise Error(f"layers: {wrapper} has the net within it; give net.{inner}")
-    if kind not in _MODULES:
+    if kind not in MODULES:
         return net
     import torch
 
@@ -29,16 +29,16 @@ def _module(net):
 
 def _read(net):
     net = _module(net)
-    reader, of = _Reader(net), type(net).__name__
+    reader, of = NetReader(net), type(net).__name__
     reader.left_out = None
-    *steps, (_, end, _) = _steps(net)
+    *steps, (_, end, _) = traced_steps(net)
     reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
     for name, node, module in steps:
-        if list(node.users) == [end] and (_called(node) if module is None else type(module).__name__) in _LAST:
+        if list(node.users) == [end] and (call_name(node) if module is None else type(module).__name__) in END_KINDS:
             dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
             if dim not in (1, -1, None):
                 raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
-            reader.left_out = name if (_called(node) if module is None else type(module).__name__).lower() == "softmax" else None
+            reader.left_out = name if (call_name(node) if module is None else type(module).__name__).lower() == "softmax" else None
             reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
         else:
             reader.step(name, node, module)
@@ -65,7 +65,7 @@ def layers(net):
     return text
 
 
-def _tensors(net):
+def net_tensors(net):
     """(the name in Sounder's files, the parameter), in the order of computation."""
     counts, tensors = {}, []
     for word, layer in read_tensors(net) if is_onnx(net) else _read(net).tensors:
@@ -76,4 +76,4 @@ def _tensors(net):
 
 def write_weights(path, net):
     """Writes the weights of a torch.nn.Module or a file NET.onnx of which layers() makes the net, for --init, and returns the path."""
-    return write_safetensors(path, ((name, _numbers(tensor, name)) for name, tensor in _tensors(net)))
+    return write_safetensors(path, ((name, float_array(tensor, name)) for name, tensor in net_tensors(net)))

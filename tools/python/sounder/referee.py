@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .command import Error
-from .nets import _tensors
+from .nets import net_tensors
 
 
 _ROUNDING, _LEAST_CHANGE = 2e-6, 10  # of a weight: sums in another order; of the run's change, by that
@@ -90,7 +90,7 @@ def _on_net(train, net):
     """train(net, turn) of a torch.nn.Module as train(weights, turn)."""
     import torch
 
-    tensors = _tensors(net)
+    tensors = net_tensors(net)
 
     def on_weights(weights, turn):
         if {name for name, _ in tensors} != set(weights):

@@ -10,8 +10,8 @@ import tempfile
 
 import numpy as np
 
-from .command import Error, _arguments, _check_once, _pass_on_warnings, _programs, _refusal, _tell, _word, program
-from .nets import _tensors
+from .command import Error, command_arguments, check_once, pass_on_warnings, with_programs, refusal_of, program_json, option_word, program
+from .nets import net_tensors
 from .onnx_write import export_onnx
 from .safetensors import read_safetensors
 
@@ -22,15 +22,15 @@ def start(out, **options):
     aggregator_options: what these find in turn.options."""
     if options.get("plan"):
         raise Error("plan: there would be no run in the folder; sounder.plan(**options) returns what it would take")
-    return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
+    return Run(out, ["train", f"--out={os.fspath(out)}", *command_arguments(options)])
 
 
 def plan(**options):
     """What a run would take, which is not trained: the lines of `sounder train --plan` by their names. An Error if it does not fit."""
-    done = subprocess.run([program(), "train", "--plan", *_arguments(options)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([program(), "train", "--plan", *command_arguments(options)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        raise _refusal(done.stderr, done.returncode)
-    _pass_on_warnings(done.stderr)
+        raise refusal_of(done.stderr, done.returncode)
+    pass_on_warnings(done.stderr)
     return dict(re.split(" {2,}", line, maxsplit=1) for line in done.stdout.splitlines())
 
 
@@ -41,7 +41,7 @@ def train(out, **options):
 
 def resume(out, **options):
     """Goes on with the run in the folder to its end."""
-    return Run(out, ["train", f"--resume={os.fspath(out)}", *_arguments(options)]).wait()
+    return Run(out, ["train", f"--resume={os.fspath(out)}", *command_arguments(options)]).wait()
 
 
 _LISTS = "attackers", "class_weights", "client_weights", "freeze", "without"  # options whose values may be lists
@@ -52,12 +52,12 @@ def sweep(out, grid, **options):
     cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
     those of train, the same for all runs; search, number, parallel are those of `sounder sweep`."""
     own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
-    _check_once({**options, **grid})
+    check_once({**options, **grid})
     words, single = [], {}
     for name, values in grid.items():
         # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
-        pairs = [pair for value in values for pair in (_programs({name: value}) or {name[:-1]: " "}).items()]
-        values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
+        pairs = [pair for value in values for pair in (with_programs({name: value}) or {name[:-1]: " "}).items()]
+        values, option = [option_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
         if name in _LISTS:  # a semicolon ends a list
             values = [f"{value};" if "," in value else value for value in values]
         for value in () if name in _LISTS else values:
@@ -66,14 +66,14 @@ def sweep(out, grid, **options):
         words += [f"--{option.replace('_', '-')}={value}" for value in values]
         single[name] = option, values[0].rstrip(";") if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
-        json.dump({name.replace("_", "-"): _word(name, value) for name, value in _programs(options).items() if value is not None}, file)
+        json.dump({name.replace("_", "-"): option_word(name, value) for name, value in with_programs(options).items() if value is not None}, file)
         file.flush()
-        command = ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]
+        command = ["sweep", file.name, f"--out={os.fspath(out)}", *command_arguments(own), *words]
         Run(out, command).wait()
         told = subprocess.run([program(), *command, "--dry-run"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
     # The commands that would go on with its runs name their folders: others in `out` are those of earlier sweeps.
     words = [word for line in told.splitlines() for word in shlex.split(line, comments=True)]
-    done = _tell("runs", *(word.split("=", 1)[1] for word in words if word.startswith("--resume=")), "--format=json")
+    done = program_json("runs", *(word.split("=", 1)[1] for word in words if word.startswith("--resume=")), "--format=json")
     return [({name: row.get(option.replace("_", "-"), value) for name, (option, value) in single.items()}, Run(row["run"])) for row in done]
 
 
@@ -112,8 +112,8 @@ class Run:
                 raise
             text = self._heard()
             if code:
-                raise _refusal(text, code)
-            _pass_on_warnings(text)
+                raise refusal_of(text, code)
+            pass_on_warnings(text)
         return self
 
     def _heard(self):
@@ -196,7 +196,7 @@ class Run:
         own = net.state_dict(keep_vars=True) if hasattr(net, "state_dict") else {}
         tensors = [(name, own[name]) for name in weights if name in own]
         if len(tensors) < len(weights):
-            tensors = _tensors(net)
+            tensors = net_tensors(net)
         if {name for name, _ in tensors} != set(weights):
             raise Error(f"{self.folder}: the model has {', '.join(weights)}; this net has {', '.join(name for name, _ in tensors)}")
         with torch.no_grad():
@@ -215,9 +215,9 @@ class Run:
 
     def export_federation(self, folder, rounds=None):
         """Writes what `sounder export --federation` tells of the run into a new folder, for sounder.referee, and returns its path."""
-        Run(self.folder, ["export", self.folder, f"--federation={os.fspath(folder)}", *_arguments({"rounds": rounds})]).wait()
+        Run(self.folder, ["export", self.folder, f"--federation={os.fspath(folder)}", *command_arguments({"rounds": rounds})]).wait()
         return os.fspath(folder)
 
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
-        return _tell("eval", self.folder, "--json", *_arguments(options))
+        return program_json("eval", self.folder, "--json", *command_arguments(options))

@@ -1,8 +1,8 @@
 """From the steps of a PyTorch module's forward to a layer list."""
-from .axes import LAST, LINES, PLANES, Axes, _is_last, dimensions
+from .axes import LAST, LINES, PLANES, Axes, is_last_step, dimensions
 from .command import Error
-from .modules import _ORDINALS, _biased, _called, _embedding, _layer_of, _layers_tensors, _must
-from .trace import _JOINS, _KEEP_SHAPE, _SHAPES, _as_it_came, _asks_for_a_size, _extent_of
+from .modules import ORDINALS, biased, call_name, embedding_layer, layer_of, tensors_by_layer, must
+from .trace import JOINS, KEEP_SHAPE, SHAPES, as_it_came, asks_for_a_size, extent_of
 
 
 class _Text:
@@ -20,7 +20,7 @@ class _Text:
 
     def gives_vector(self, place):
         """Whether what the layer there gives is surely one value a channel."""
-        while self.word(place) in _KEEP_SHAPE:
+        while self.word(place) in KEEP_SHAPE:
             place = self.sources[place][0]
         return self.word(place) == "linear" and " each" not in self.layers[place]
 
@@ -29,7 +29,7 @@ class _Text:
         left, found = [place], set()
         while left:
             place = left.pop()
-            if place not in found and self.word(place) in (*_KEEP_SHAPE, "linear", "add", "groupnorm", "dropout2d"):
+            if place not in found and self.word(place) in (*KEEP_SHAPE, "linear", "add", "groupnorm", "dropout2d"):
                 found.add(place)
                 left += self.sources[place]
         return [place for place in found if self.word(place) in ("linear", "layernorm") and " each" not in self.layers[place]]
@@ -81,7 +81,7 @@ _TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidde
            ("MultiheadAttention", 0): "sequence"}
 
 
-class _Reader(Axes):
+class NetReader(Axes):
     """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
     counted: values that are the numbers of all steps, with how many these are or of which value they are the second extent;
     places: what an embedding has for them, and that value; numbers: what an embedding of a sample's numbers takes; tensors: (word,
@@ -121,7 +121,7 @@ class _Reader(Axes):
             self.give(node, self.text.place(of), 3 if gives == "sequence" else None)
             if gives != "sequence":
                 self.tuples[node] = (gives, layers)
-        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and _is_last(index)):
+        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and is_last_step(index)):
             self.last_step(name, node, of)
         else:
             raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, a sequence's last step, or what an attention gives")
@@ -137,8 +137,8 @@ class _Reader(Axes):
         rank = self.ranks.get(of)
         if (rank, start) in ((4, 2), (LINES, 2)) and end in (-1, 3):
             return self.give(node, self.source(name, of), LINES if rank == LINES else PLANES)
-        _must(name, "start_dim", start, 1)
-        _must(name, "end_dim", -1 if end == dimensions(rank) - 1 else end, -1)
+        must(name, "start_dim", start, 1)
+        must(name, "end_dim", -1 if end == dimensions(rank) - 1 else end, -1)
         self.check_rows(name, of)
         self.give(node, self.source(name, of), 2)
 
@@ -164,7 +164,7 @@ class _Reader(Axes):
             return self.last_step(name, node, of)
         if kind == "squeeze" and self.text.word(place) == "globalpool" and dim in (-1, -2, 2, 3):
             return self.give(node, self.source(name, of), dimensions(rank) - 1)
-        _must(name, "dim", dim, 1)
+        must(name, "dim", dim, 1)
         if rank is None:
             self.text.work_on_rows(place)
         return self.give(node, self.source(name, of), 3 if kind == "squeeze" else 4)
@@ -185,7 +185,7 @@ class _Reader(Axes):
         of = dict(zip(("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask"), node.args), **node.kwargs)
         if not of["query"] is of["key"] is of["value"]:
             raise Error(f"{name}: attends to another value than its own; Sounder's attention is of a sequence to itself")
-        _must(name, "key_padding_mask", of.get("key_padding_mask"), None)
+        must(name, "key_padding_mask", of.get("key_padding_mask"), None)
         mask = of.get("attn_mask")
         if mask is None:
             return layer
@@ -201,8 +201,8 @@ class _Reader(Axes):
     def constant(self, node):
         """The tensor of the net that a step names, or makes of such by its shape alone; None: it is something else."""
         if node.op != "get_attr":
-            of = self.constant(node.args[0]) if _called(node) in _SHAPES and getattr(node.args[0], "op", "") in ("get_attr", "call_method") else None
-            return None if of is None else getattr(of, _called(node))(*node.args[1:])
+            of = self.constant(node.args[0]) if call_name(node) in SHAPES and getattr(node.args[0], "op", "") in ("get_attr", "call_method") else None
+            return None if of is None else getattr(of, call_name(node))(*node.args[1:])
         value = self.net
         for part in node.target.split("."):
             value = getattr(value, part)
@@ -211,7 +211,7 @@ class _Reader(Axes):
     def count_steps(self, name, node):
         """arange(12), arange(x.size(1)) or arange(0, x.shape[1]): the numbers of a sequence's steps, for an embedding."""
         *start, end = node.args or [None]
-        sized = _extent_of(end)
+        sized = extent_of(end)
         if start not in ([], [0]) or not (sized or isinstance(end, int)) or set(node.kwargs) - {"device", "dtype"}:
             raise Error(f"{name}: Sounder has no arange but of a sequence's steps, from 0 on, for an embedding of positions")
         self.counted[node] = (None, sized) if sized else (end, None)
@@ -226,21 +226,21 @@ class _Reader(Axes):
             self.counted[of] = (numbers.numel(), None)
         if of in self.counted:
             count, sized = self.counted[of]
-            _embedding(name, module)
+            embedding_layer(name, module)
             if count not in (None, len(module.weight)):
                 raise Error(f"{name}: {len(module.weight)} vectors for {count} steps; Sounder's positions are as many as the steps")
             self.places[node] = (module.weight, sized)
         else:
-            self.numbers.add(_as_it_came(of))
+            self.numbers.add(as_it_came(of))
         return of in self.counted
 
     def add_positions(self, name, node, of, positions):
         """x + a parameter, or x + an embedding of the steps' numbers."""
         tensor, sized = self.places.get(positions) or (self.constant(positions), None)
-        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
+        must(name, "alpha", node.kwargs.get("alpha", 1), 1)
         if self.ranks.get(of) != 3 or tensor.dim() not in (2, 3) or tensor.shape[:-2].numel() != 1 or 1 in tensor.shape[-2:]:
             raise Error(f"{name}: a parameter outside a layer; Sounder adds such to sequences alone, a vector for each step")
-        if sized is not None and self.ranks.get(sized) != 3 and _as_it_came(sized) not in self.numbers:
+        if sized is not None and self.ranks.get(sized) != 3 and as_it_came(sized) not in self.numbers:
             raise Error(f"{name}: positions as many as {sized.name} has of another dimension than the sequence's steps")
         if not tensor.requires_grad:
             raise Error(f"{name}: constant vectors of positions; make them an nn.Parameter, and name them to the run: freeze=\"positions1.*\"")
@@ -276,7 +276,7 @@ class _Reader(Axes):
         if rank == LAST and kind == "LayerNorm":
             return layer.replace("layernorm", "layernorm channels")
         if rank == LAST and kind == "Linear":
-            return _biased(f"conv {module.out_features} 1", module)
+            return biased(f"conv {module.out_features} 1", module)
         if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
             raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
         if rank not in (3, 4, LINES) or not (kind == "Linear" or rows):
@@ -290,24 +290,24 @@ class _Reader(Axes):
         if kind == "Linear" and rank == LAST:
             weight = module.weight.view(*module.weight.shape, 1, 1)
             return [("conv", [("weight", weight), *([("bias", module.bias)] if module.bias is not None else [])])]
-        return [(_ORDINALS[kind], tensors) for tensors in _layers_tensors(module)]
+        return [(ORDINALS[kind], tensors) for tensors in tensors_by_layer(module)]
 
     def join(self, name, node, kind, inputs):
         ranks = [self.ranks.get(one) for one in inputs]
         known = next((rank for rank in ranks if rank), None)
         dim = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else 0))
-        if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1, -2) if known == LINES else (1,))):
+        if JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1, -2) if known == LINES else (1,))):
             raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
-        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
-        self.give(node, self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name), known)
+        must(name, "alpha", node.kwargs.get("alpha", 1), 1)
+        self.give(node, self.text.join(JOINS[kind], [self.source(name, one) for one in inputs], name), known)
 
     def step(self, name, node, module):
-        kind = _called(node) if module is None else type(module).__name__
+        kind = call_name(node) if module is None else type(module).__name__
         self.kind = kind
         if self.constant(node) is not None:
             return None
         constants = [own for own in node.all_input_nodes if own in self.places or self.constant(own) is not None]
-        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own not in constants]
+        inputs = [own for own in node.all_input_nodes if not asks_for_a_size(own) and own not in constants]
         if module is None and kind == "getitem":
             return self.take_part(name, node)
         if kind in ("Flatten", "flatten"):
@@ -316,7 +316,7 @@ class _Reader(Axes):
             return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))  # a product spreads its factors by itself
         if kind in ("view", "reshape"):
             return self.view(name, node)
-        if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and _called(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
+        if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and call_name(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
             self.counted[node] = self.counted[node.args[0]]
             return None
         if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False) or node.kwargs.get("inplace")) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
@@ -331,19 +331,19 @@ class _Reader(Axes):
             kind = self.kind_of_to(name, node)
         if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
             return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
-        if module is None and _JOINS.get(kind) == "concat":
+        if module is None and JOINS.get(kind) == "concat":
             inputs = [*node.kwargs.get("tensors", node.args[0] if node.args else ())]  # all_input_nodes has each value once
             if len(inputs) == 1:
                 return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
-        if module is None and kind in _JOINS and len(inputs) > 1:
+        if module is None and kind in JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
-        if module is None and _JOINS.get(kind) in ("add", "mul") and len(inputs) == len(constants) == 1:
-            return (self.add_positions if _JOINS[kind] == "add" else self.scale)(name, node, *inputs, *constants)
+        if module is None and JOINS.get(kind) in ("add", "mul") and len(inputs) == len(constants) == 1:
+            return (self.add_positions if JOINS[kind] == "add" else self.scale)(name, node, *inputs, *constants)
         if kind == "arange":
             return self.count_steps(name, node)
         if kind == "Embedding" and self.take_table(name, node, module):
             return None
-        layer = _layer_of(name, node, module)
+        layer = layer_of(name, node, module)
         if module is not None and any(not parameter.requires_grad for parameter in module.parameters()):
             raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
         if kind == "MultiheadAttention":
@@ -354,7 +354,7 @@ class _Reader(Axes):
         if kind in ("LSTM", "GRU", "MultiheadAttention"):
             self.tuples[node] = (kind, getattr(module, "num_layers", 0))
         place = self.source(name, of)
-        if module is not None and kind in _ORDINALS:
+        if module is not None and kind in ORDINALS:
             self.tensors += self.tensors_of(kind, self.ranks.get(of), module)
         if layer:
             self.text.add(self.shaped(name, layer, kind, of, module), place, name)

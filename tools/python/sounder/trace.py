@@ -3,37 +3,37 @@ import sys
 
 from .command import Error
 from .functions import FUNCTIONS
-from .modules import _LAST, _MODULES, _OTHERS, _none_of, _called
+from .modules import END_KINDS, MODULES, OTHER_MODULES, none_of, call_name
 
 
 # Layers that give the shape they take.
-_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "droppath", "batchnorm", "layernorm")
-_SHAPES = ("view", "reshape", "unsqueeze")  # methods that give a parameter another shape
-_JOINS = {"add": "add", "iadd": "add", "add_": "add", "mul": "mul", "imul": "mul", "mul_": "mul", "cat": "concat", "concat": "concat"}
+KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "droppath", "batchnorm", "layernorm")
+SHAPES = ("view", "reshape", "unsqueeze")  # methods that give a parameter another shape
+JOINS = {"add": "add", "iadd": "add", "add_": "add", "mul": "mul", "imul": "mul", "mul_": "mul", "cat": "concat", "concat": "concat"}
 
 
-def _asks_for_a_size(node):
+def asks_for_a_size(node):
     """x.size(0) or x.shape[0] in x.view(x.size(0), -1)."""
-    kind = _called(node)
+    kind = call_name(node)
     if kind == "getitem":
-        return _asks_for_a_size(node.args[0])
+        return asks_for_a_size(node.args[0])
     return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
 
 
-def _extent_of(node):
+def extent_of(node):
     """x of x.size(1), x.size()[1] or x.shape[1]; None: it is something else."""
     if getattr(node, "op", None) not in ("call_method", "call_function") or node.args[1:] != (1,):
         return None
     whole = node.args[0]
-    if _called(node) == "size":
+    if call_name(node) == "size":
         return whole
-    is_whole = _called(node) == "getitem" and ((_called(whole) == "size" and len(whole.args) == 1) or (_called(whole) == "getattr" and whole.args[1] == "shape"))
+    is_whole = call_name(node) == "getitem" and ((call_name(whole) == "size" and len(whole.args) == 1) or (call_name(whole) == "getattr" and whole.args[1] == "shape"))
     return whole.args[0] if is_whole else None
 
 
-def _as_it_came(node):
+def as_it_came(node):
     """Before it was made whole numbers."""
-    while _called(node) in ("contiguous", "long", "int", "float", "to"):
+    while call_name(node) in ("contiguous", "long", "int", "float", "to"):
         node = node.args[0]
     return node
 
@@ -42,7 +42,7 @@ def _takes_constants(node, modules):
     """An attention takes a mask, an embedding the numbers of steps, to values positions are added, and channels are scaled."""
     if node.op == "call_module":
         return type(modules[node.target]).__name__ in ("MultiheadAttention", "Embedding")
-    return _JOINS.get(_called(node)) in ("add", "mul") or (_called(node) in _SHAPES and all(_takes_constants(user, modules) for user in node.users))
+    return JOINS.get(call_name(node)) in ("add", "mul") or (call_name(node) in SHAPES and all(_takes_constants(user, modules) for user in node.users))
 
 
 def _check_leaf(node, modules, seen):
@@ -65,7 +65,7 @@ def _is_known(module):
     import torch
 
     kind = type(module).__name__
-    return _is_of_packages(module) and (kind in _OTHERS or (kind in _MODULES and isinstance(module, getattr(torch.nn, kind, ()))))
+    return _is_of_packages(module) and (kind in OTHER_MODULES or (kind in MODULES and isinstance(module, getattr(torch.nn, kind, ()))))
 
 
 def _is_layer_of_its_own(module):
@@ -82,13 +82,13 @@ def _trace(net):
     import torch.fx
 
     def is_pair(node):
-        if _called(node) == "getitem":
+        if call_name(node) == "getitem":
             return node.args[1] == 1 and is_pair(node.args[0])
         return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "GRU", "MultiheadAttention")
 
     class Value(torch.fx.Proxy):
         def __iter__(self):
-            if _called(self.node) == "chunk" and isinstance(self.node.args[1:2], tuple):
+            if call_name(self.node) == "chunk" and isinstance(self.node.args[1:2], tuple):
                 return iter([self[part] for part in range(self.node.args[1])])
             return iter((self[0], self[1])) if is_pair(self.node) else super().__iter__()
 
@@ -101,8 +101,8 @@ def _trace(net):
 
         def call_module(self, module, forward, args, kwargs):
             kind, name = type(module).__name__, self.path_of_module(module)
-            if self.is_leaf_module(module, name) and kind not in (*_MODULES, *_LAST):
-                raise _none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
+            if self.is_leaf_module(module, name) and kind not in (*MODULES, *END_KINDS):
+                raise none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
             try:
                 return super().call_module(module, forward, args, kwargs)
             except Error:
@@ -133,7 +133,7 @@ def _trace(net):
             module.training = mode
 
 
-def _steps(net):
+def traced_steps(net):
     """(name, node, module or None) in the order of computation; the last one is what the net gives."""
     try:
         graph = _trace(net)
@@ -147,7 +147,7 @@ def _steps(net):
         if inputs > 1:
             raise Error(f"{node.name}: a second input; Sounder's nets have one")
         _check_leaf(node, modules, seen)
-        if node.op in ("call_module", "call_function", "call_method", "output") and not _asks_for_a_size(node):
+        if node.op in ("call_module", "call_function", "call_method", "output") and not asks_for_a_size(node):
             module = modules[node.target] if node.op == "call_module" else None
             steps.append((node.name if module is None else node.target, node, module))
     return steps

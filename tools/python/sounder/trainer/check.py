@@ -9,7 +9,7 @@ import traceback
 import numpy as np
 
 from ..command import Error
-from ..data import _samples, _targets
+from ..data import sample_array, target_arrays
 from .link import Desk, Line
 from .nursery import obstacle
 from .serve import serve
@@ -171,7 +171,7 @@ def check(net, train, test, data, exchange=None, device=None, whole_test=False, 
     net, train, test, exchange, device, whole_test, state, still: as for serve. data: a pair (x, y) of arrays, as for write_data, of which a
     few samples are used. The processes are forks of this one, so the functions may be those of a notebook; one that says nothing for
     hang_seconds is killed, and ends the check."""
-    x, y = _samples(data[0], "x"), _targets({"y_train": data[1]})["y_train"]
+    x, y = sample_array(data[0], "x"), target_arrays({"y_train": data[1]})["y_train"]
     classes = 0 if y.dtype.kind == "f" else int(y.max()) + 1  # of all samples: the few that are used may lack some
     most = min(len(x), CLIENTS * BATCHES * batch_size)
     if most < CLIENTS:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from ..command import Error
-from ..data import _targets, write_data
+from ..data import target_arrays, write_data
 
 LABELS = ("targets", "labels", "label")
 
@@ -73,7 +73,7 @@ class OwnSamples:
         if whole and any(told.x is not None for told in data.splits.values()):
             raise Error("the run's data have samples, and the program has data= of its own: leave --data out")
         if whole:
-            own = _targets({f"y_{split}": _labels(part) for split, part in self.parts.items()})
+            own = target_arrays({f"y_{split}": _labels(part) for split, part in self.parts.items()})
             for split, labels in own.items():
                 if not np.array_equal(labels.astype(data.splits[split[2:]].y.dtype), data.splits[split[2:]].y):
                     raise Error(f"the labels of the program's {split[2:]} set are not those with which the run began: other samples, or another order")

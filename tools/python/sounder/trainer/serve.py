@@ -24,7 +24,7 @@ def _torch_of(net):
     return any(kind.__module__.startswith("torch.nn") for kind in made)
 
 
-def _set_threads(count):
+def set_threads(count):
     torch = sys.modules.get("torch")
     if torch:
         torch.set_num_threads(count)
@@ -76,7 +76,7 @@ def _describe(net, line, hello, whole_test, state, still, own):
     return told and {**hello, **told}
 
 
-def _tell(line, error):
+def tell_error(line, error):
     """An exception ends the trainer: the log gets the whole of it, the worker its last line. Mistakes that this package finds would
     be made again, so they end the run at once."""
     trace = error.__traceback__
@@ -115,7 +115,7 @@ def _returns(turn):
 
 def _turns(net, exchange, device, whole_test, state, still, line, hello, own=None):
     requests = os.environ.pop("SOUNDER_NURSERY", None)
-    _set_threads(hello.get("threads", 1))
+    set_threads(hello.get("threads", 1))
     if "samples" in hello:
         line.send(samples=own.write(hello["samples"]) if own else None)
         return
@@ -166,7 +166,7 @@ def turns(net, exchange=None, device=None, whole_test=False, state=0, still=Fals
     tensors of turn.still as they are; parameters of a module need no gradient in such a turn.
     """
     line, hello = begin()
-    sys.excepthook = lambda kind, error, trace: _tell(line, error)
+    sys.excepthook = lambda kind, error, trace: tell_error(line, error)
     for _, turn in _turns(net, exchange, device, whole_test, state, still, line, hello):
         yield turn
 
@@ -202,5 +202,5 @@ def serve(net, train, test=None, exchange=None, device=None, whole_test=False, s
                 (train if turn.trains else test)(made, turn)
             turn.end()
     except Exception as error:
-        _tell(line, error)
+        tell_error(line, error)
         sys.exit(1)
