@@ -1,4 +1,6 @@
 """From the steps of a PyTorch module's forward to a layer list."""
+import collections
+
 from .axes import LAST, LINES, PLANES, Axes, is_last_step, dimensions
 from .command import Error
 from .modules import ORDINALS, biased, call_name, embedding_layer, layer_of, tensors_by_layer, must
@@ -79,6 +81,10 @@ _RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "
 # What the parts of what a module gives are.
 _TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("GRU", 0): "sequence", ("GRU", 1): "hidden",
            ("MultiheadAttention", 0): "sequence"}
+
+
+# A step of a traced net, and of the values that it takes those that are the net's own (constants) and the others (inputs).
+_Step = collections.namedtuple("_Step", "name node module kind inputs constants")
 
 
 class NetReader(Axes):
@@ -261,25 +267,29 @@ class NetReader(Axes):
         self.tensors.append(("conv", [("weight", value.view(channels, 1, 1, 1))]))
         self.give(node, len(self.text.layers) - 1, rank)
 
-    def shaped(self, name, layer, kind, node, module):
-        """The layer for the dimensions of what it takes."""
-        rank, place = self.ranks.get(node), self.text.place(node)
-        rows = kind == "LayerNorm" and len(module.normalized_shape) == 1
+    def check_shape(self, name, kind, place, rank):
+        """Whether Sounder's layer computes the same for a value of these dimensions."""
         if kind == "BatchNorm1d" and rank != LINES and not self.text.gives_vector(place):
             raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear or a Conv1d")
         if kind == "AdaptiveAvgPool1d" and rank != LINES:
             raise Error(f"{name}: Sounder's average is over channels: an AdaptiveAvgPool1d has to follow a Conv1d")
         if kind == "Conv1d" and rank not in (None, 3, LINES):
             raise Error(f"{name}: a Conv1d of {rank if rank in (LAST, PLANES) else f'{rank} dimensions'}; Sounder's takes lines")
+        if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
+            raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
+
+    def shaped(self, name, layer, kind, node, module):
+        """The layer for the dimensions of what it takes."""
+        rank, place = self.ranks.get(node), self.text.place(node)
+        self.check_shape(name, kind, place, rank)
         if rank is None and kind in _RANKS:
             self.text.work_on_rows(place)
         if rank == LAST and kind == "LayerNorm":
             return layer.replace("layernorm", "layernorm channels")
         if rank == LAST and kind == "Linear":
             return biased(f"conv {module.out_features} 1", module)
-        if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
-            raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
-        if rank not in (3, 4, LINES) or not (kind == "Linear" or rows):
+        of_rows = kind == "Linear" or (kind == "LayerNorm" and len(module.normalized_shape) == 1)
+        if rank not in (3, 4, LINES) or not of_rows:
             return layer
         words = layer.split()
         words.insert(2 if kind == "Linear" else 1, "each")
@@ -301,63 +311,88 @@ class NetReader(Axes):
         must(name, "alpha", node.kwargs.get("alpha", 1), 1)
         self.give(node, self.text.join(JOINS[kind], [self.source(name, one) for one in inputs], name), known)
 
-    def step(self, name, node, module):
-        kind = call_name(node) if module is None else type(module).__name__
-        self.kind = kind
-        if self.constant(node) is not None:
-            return None
-        constants = [own for own in node.all_input_nodes if own in self.places or self.constant(own) is not None]
-        inputs = [own for own in node.all_input_nodes if not asks_for_a_size(own) and own not in constants]
-        if module is None and kind == "getitem":
-            return self.take_part(name, node)
-        if kind in ("Flatten", "flatten"):
-            return self.flatten(name, node, module)
-        if kind == "expand_as":
-            return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))  # a product spreads its factors by itself
-        if kind in ("view", "reshape"):
-            return self.view(name, node)
-        if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and call_name(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
-            self.counted[node] = self.counted[node.args[0]]
-            return None
-        if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False) or node.kwargs.get("inplace")) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
-            raise Error(f"{name}: changes in place what is taken again behind it; let it give a value of its own")
-        if kind in ("squeeze", "unsqueeze"):
-            return self.squeeze(name, node, kind)
-        if kind in ("permute", "Permute", "transpose", "swapaxes"):
-            return self.permute(name, node, kind, module)
-        if module is None and kind in ("mean", "chunk"):
-            return getattr(self, kind)(name, node)
-        if kind == "to":
-            kind = self.kind_of_to(name, node)
-        if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
-            return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
-        if module is None and JOINS.get(kind) == "concat":
+    def pass_on(self, name, node, of):
+        """The step gives what it takes."""
+        self.give(node, self.source(name, of), self.ranks.get(of))
+
+    def squeeze_step(self, step):
+        of = step.node.all_input_nodes[0]
+        if step.kind == "unsqueeze" and of in self.counted and call_name(of) == "arange" and step.node.args[1:] == (0,):
+            self.counted[step.node] = self.counted[of]
+        else:
+            self.squeeze(step.name, step.node, step.kind)
+
+    def change_type(self, step):
+        """False: whole numbers of what a layer gives, which no layer computes."""
+        kind = self.kind_of_to(step.name, step.node) if step.kind == "to" else step.kind
+        if kind in ("long", "int") and self.text.place(step.inputs[0]) >= 0:
+            return False
+        return self.pass_on(step.name, step.node, step.inputs[0])
+
+    def join_step(self, step):
+        """Of several values, or of a value and a parameter. False: it joins none."""
+        word, inputs, node = JOINS[step.kind], step.inputs, step.node
+        if word == "concat":
             inputs = [*node.kwargs.get("tensors", node.args[0] if node.args else ())]  # all_input_nodes has each value once
-            if len(inputs) == 1:
-                return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
-        if module is None and kind in JOINS and len(inputs) > 1:
-            return self.join(name, node, kind, inputs)
-        if module is None and JOINS.get(kind) in ("add", "mul") and len(inputs) == len(constants) == 1:
-            return (self.add_positions if JOINS[kind] == "add" else self.scale)(name, node, *inputs, *constants)
-        if kind == "arange":
-            return self.count_steps(name, node)
-        if kind == "Embedding" and self.take_table(name, node, module):
-            return None
+        if word == "concat" and len(inputs) == 1:
+            return self.pass_on(step.name, node, inputs[0])
+        if len(inputs) > 1:
+            return self.join(step.name, node, step.kind, inputs)
+        if word not in ("add", "mul") or not len(inputs) == len(step.constants) == 1:
+            return False
+        return (self.add_positions if word == "add" else self.scale)(step.name, node, *inputs, *step.constants)
+
+    def check_in_place(self, step):
+        node, module = step.node, step.module
+        in_place = step.kind == "iadd" or step.kind.endswith("_") or getattr(module, "inplace", False) or node.kwargs.get("inplace")
+        if in_place and any(self.order.get(user, -1) > self.order[node] for user in step.inputs[0].users):
+            raise Error(f"{step.name}: changes in place what is taken again behind it; let it give a value of its own")
+
+    def add_layer(self, step):
+        name, node, module, kind = step.name, step.node, step.module, step.kind
         layer = layer_of(name, node, module)
         if module is not None and any(not parameter.requires_grad for parameter in module.parameters()):
             raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
         if kind == "MultiheadAttention":
             layer = self.attend(name, node, layer)
-        if len(inputs) != 1:
-            raise Error(f"{name}: {kind} of {len(inputs)} values; Sounder's takes what one layer gives")
-        (of,) = inputs
+        if len(step.inputs) != 1:
+            raise Error(f"{name}: {kind} of {len(step.inputs)} values; Sounder's takes what one layer gives")
+        (of,) = step.inputs
         if kind in ("LSTM", "GRU", "MultiheadAttention"):
             self.tuples[node] = (kind, getattr(module, "num_layers", 0))
-        place = self.source(name, of)
+        place, rank = self.source(name, of), self.ranks.get(of)
         if module is not None and kind in ORDINALS:
-            self.tensors += self.tensors_of(kind, self.ranks.get(of), module)
+            self.tensors += self.tensors_of(kind, rank, module)
         if layer:
             self.text.add(self.shaped(name, layer, kind, of, module), place, name)
             place = len(self.text.layers) - 1
-        rank = self.ranks.get(of)
-        return self.give(node, place, 2 if kind == "BatchNorm1d" and rank != LINES else LINES if rank == LINES else _RANKS.get(kind, rank))
+        self.give(node, place, LINES if rank == LINES else 2 if kind == "BatchNorm1d" else _RANKS.get(kind, rank))
+
+    def step(self, name, node, module):
+        self.kind = kind = call_name(node) if module is None else type(module).__name__
+        if self.constant(node) is not None:
+            return
+        constants = [own for own in node.all_input_nodes if own in self.places or self.constant(own) is not None]
+        inputs = [own for own in node.all_input_nodes if not asks_for_a_size(own) and own not in constants]
+        step = _Step(name, node, module, kind, inputs, constants)
+        self.check_in_place(step)
+        if kind not in _STEPS or _STEPS[kind](self, step) is False:
+            self.add_layer(step)
+
+
+# What is done with the steps of each kind; of the other kinds, and where it gives False, a step is a layer.
+_STEPS = {
+    "getitem": lambda reader, step: reader.take_part(step.name, step.node),
+    **dict.fromkeys(("Flatten", "flatten"), lambda reader, step: reader.flatten(step.name, step.node, step.module)),
+    "expand_as": lambda reader, step: reader.pass_on(step.name, step.node, step.inputs[0]),  # a product spreads its factors by itself
+    **dict.fromkeys(("view", "reshape"), lambda reader, step: reader.view(step.name, step.node)),
+    **dict.fromkeys(("squeeze", "unsqueeze"), NetReader.squeeze_step),
+    **dict.fromkeys(("permute", "Permute", "transpose", "swapaxes"),
+                    lambda reader, step: reader.permute(step.name, step.node, step.kind, step.module)),
+    "mean": lambda reader, step: reader.mean(step.name, step.node),
+    "chunk": lambda reader, step: reader.chunk(step.name, step.node),
+    **dict.fromkeys(("to", "contiguous", "float", "long", "int"), NetReader.change_type),
+    **dict.fromkeys(JOINS, NetReader.join_step),
+    "arange": lambda reader, step: reader.count_steps(step.name, step.node),
+    "Embedding": lambda reader, step: reader.take_table(step.name, step.node, step.module),
+}
