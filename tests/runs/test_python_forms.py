@@ -27,7 +27,7 @@ def library(name):
         return None
 
 
-torch, pillow, parquet, arrow = map(library, ("torch", "PIL.Image", "pyarrow.parquet", "pyarrow"))
+torch, pillow, parquet, arrow, h5py, scipy = map(library, ("torch", "PIL.Image", "pyarrow.parquet", "pyarrow", "h5py", "scipy.io"))
 datasets = library("datasets") if hasattr(library("datasets"), "load_from_disk") else None
 
 
@@ -74,8 +74,10 @@ class DataSets(Case):
         path = sounder.from_partitions(self.path("parts.npz"), [Subset(whole, [0, 2]), Subset(whole, [5])], test=whole)
         with np.load(path) as arrays:
             self.hold(arrays, X[[0, 2, 5]], Y[[0, 2, 5]], client=[0, 0, 1])
-        self.refuse("client: 'writer': a data set of pairs (x, y) has no such column", whole, test=whole, client="writer")
+        self.refuse("client: 'writer': not for a data set of PyTorch's; leave client out", whole, test=whole, client="writer")
         self.refuse("test: there is none; give test=", whole)
+        self.refuse("columns, size: arrays have none", (X, Y), test=(X, Y), size=(2, 2))
+        self.refuse("client: 'who': arrays have no such column", (X, Y), test=(X, Y), client="who")
         uneven = [(X[0], 0), (X[1, :2], 1)]
         self.refuse("give samples of one shape", type("Uneven", (), {"__len__": lambda _: 2, "__getitem__": lambda _, i: uneven[i]})(), test=whole)
 
@@ -184,10 +186,43 @@ class Files(Case):
             file.truncate(99)
         self.refuse("00000-of-00002.parquet: ", self.path("set"), client="who")
 
+    @unittest.skipUnless(h5py, "there is no h5py")
+    def test_hdf5_of_tensorflow_federated(self):
+        os.makedirs(self.path("tff"))
+        for name in ("fed_emnist_train.h5", "fed_emnist_test.h5"):
+            with h5py.File(self.path("tff", name), "w") as file:
+                for who in ("bob", "amy"):
+                    file[f"examples/{who}/pixels"] = X[WHO == who] / np.float32(256)
+                    file[f"examples/{who}/label"] = Y[WHO == who]
+        places = np.argsort(WHO, kind="stable")
+        arrays = self.write(self.path("tff"))
+        self.hold(arrays, X[places] / 256, Y[places], client=WHO[places] == "bob")
+        self.hold(arrays, X[places] / 256, Y[places], "test", client=WHO[places] == "bob")
+        with h5py.File(self.path("plain.h5"), "w") as file:
+            file["X"], file["y"] = X, Y
+        self.hold(self.write(self.path("plain.h5"), test=self.path("plain.h5")), X, Y)
+        self.refuse("client: 'who': not for files of HDF5; leave client out", self.path("plain.h5"), test=self.path("plain.h5"), client="who")
+        with open(self.path("tff", "fed_emnist_train.h5"), "r+b") as file:
+            file.truncate(900)
+        self.refuse("fed_emnist_train.h5: ", self.path("tff"))
+
+    @unittest.skipUnless(scipy, "there is no SciPy")
+    def test_files_of_matlab(self):
+        os.makedirs(self.path("svhn"))
+        colours = np.stack([X, X // 2, X // 3], 1)
+        for name in ("train_32x32.mat", "test_32x32.mat"):
+            scipy.savemat(self.path("svhn", name), {"X": colours.transpose(2, 3, 1, 0), "y": np.where(Y == 0, 10, Y)[:, None]})
+        self.hold(self.write(self.path("svhn")), colours, Y)
+        scipy.savemat(self.path("plain.mat"), {"features": X.reshape(COUNT, -1) * 1.0, "labels": Y})
+        self.hold(self.write(self.path("plain.mat"), test=self.path("plain.mat")), X.reshape(COUNT, -1), Y)
+        with open(self.path("svhn", "train_32x32.mat"), "r+b") as file:
+            file.truncate(300)
+        self.refuse("train_32x32.mat: ", self.path("svhn"))
+
     def test_missing_libraries_are_named(self):
-        for name, package in (("a.parquet", "pyarrow"),):
+        for name, package in (("a.parquet", "pyarrow"), ("a.h5", "h5py"), ("a.mat", "scipy")):
             open(self.path(name), "w").close()
-            with unittest.mock.patch.dict(sys.modules, {package: None}):
+            with unittest.mock.patch.dict(sys.modules, {package: None, f"{package}.io": None}):
                 self.refuse(f"pip install {package}", self.path(name))
 
 

@@ -110,17 +110,19 @@ def _is_pair(given):
     return isinstance(given, (tuple, list)) and len(given) == 2
 
 
-def _splits(train, test, validation, client, ask):
+def _splits(train, test, validation, ask):
     """The splits by name, each (x, y, client), of pairs and of the forms that there are."""
     if _is_pair(train):
-        if isinstance(client, str):
-            raise Error(f"client: {client!r}: arrays have no such column; give one for each sample")
+        if ask.client is not None:
+            raise Error(f"client: {ask.client!r}: arrays have no such column; give one for each sample")
         of = {"train": (*train, None)}
     else:
         of = forms.read(train, ask)
         if of is None:
             raise Error(f"train: {type(train).__name__}; give a pair (x, y), a data set of such pairs or of columns, or a path")
         of = {"train": of[""]} if set(of) == {""} else of
+    if ask != Ask() and all(split is None or _is_pair(split) for split in (train, test, validation)):
+        raise Error("columns, size: arrays have none; leave them out")
     for name, given in (("test", test), ("validation", validation)):
         if given is not None:
             of[name] = (*given, None) if _is_pair(given) else forms.read_one(given, ask, name)
@@ -136,13 +138,13 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one
     number, or one for each channel or feature. validation: a pair (x, y), on which a run's rounds are tested, so that the test
     set is used at its end alone. Instead of a pair: a data set, folder or file of a form that sounder/forms.py has; test may be left
-    out where train has a split of that name. Of these, client is the name of a column or a level of folders, columns the names of x and y,
+    out where train has a split of that name. Of these, client is the name of a column or a level of folders (TFF's files have clients anyway), columns the names of x and y,
     size the (rows, columns) to which images are scaled."""
     named = client if isinstance(client, (str, int)) else None
-    of = _splits(train, test, validation, client, Ask(named, columns, size))
+    of = _splits(train, test, validation, Ask(named, columns, size))
     train, test, validation = (None if split is None else split[:2] for split in map(of.get, ("train", "test", "validation")))
-    if named is not None:
-        client, test_client = of["train"][2], of["test"][2]
+    if client is None or named is not None:
+        client, test_client = of["train"][2], of["test"][2] if test_client is None else test_client
     of_validation = {} if validation is None else {"y_validation": validation[1]}
     arrays = target_arrays({"y_train": train[1], "y_test": test[1], **of_validation})
     if validation is not None:
@@ -184,6 +186,7 @@ def _pair(part, columns):
     read = forms.read_one(part, Ask(columns=columns), "partitions")
     if read:
         return _array(read[0], "x"), _array(read[1], "y")
+    columns = columns or ("image", "label")
     try:
         x, y = (part[column] for column in columns)  # a dict or table of columns
         if isinstance(x, (list, tuple)):
@@ -209,7 +212,7 @@ def _parts(partitions):
     return own() if callable(own) else own
 
 
-def from_partitions(path, partitions, test=None, columns=("image", "label"), **more):
+def from_partitions(path, partitions, test=None, columns=None, **more):
     """Writes a data set whose clients are the partitions: pairs (x, y), data sets of such pairs (PyTorch's), or data sets with two columns, such as
     FederatedDataset.load_partition(i) of Flower's gives; or an object that has or loads them. test: likewise one; None: the
     split "test" of a FederatedDataset. Images of shape (H,W,C) become (C,H,W)."""

@@ -1,11 +1,11 @@
-"""Readers of files of data. A path is one file, or a folder whose files say by a word of their names, or by a folder, which split they are of."""
+"""Readers of files. A path is a file, or a folder in which a word of a file's name, or a folder, says the split."""
 import os
 import re
 
 import numpy as np
 
 from .command import Error
-from .form_parts import SPLITS, library, table
+from .form_parts import LABELS, SAMPLES, SPLITS, channels_first, library, pick, table
 
 
 def _split_of(file, folder):
@@ -64,3 +64,39 @@ def read_arrow(file, ask):
     except (arrow.ArrowException, OSError) as problem:
         raise Error(f"{file}: {problem}; write it anew") from problem
     return table(whole.column_names, lambda name: whole.column(name).to_pylist(), ask)
+
+
+def _named(of):
+    """The arrays of samples and of labels among named ones, whatever the case of their names."""
+    lower = {name.lower(): name for name in of}
+    return [of[lower[pick(list(lower), what, wanted)]] for what, wanted in (("samples", SAMPLES), ("label", LABELS))]
+
+
+def read_hdf5(file, ask):
+    """A file of TensorFlow Federated's: examples/CLIENT/NAME, an array of each client's; or one of two arrays."""
+    h5py = library("h5py", file)
+    try:
+        with h5py.File(file, "r") as of:
+            if "examples" not in of:
+                x, y = _named({name: one[()] for name, one in of.items() if isinstance(one, h5py.Dataset)})
+                return channels_first(x), y.reshape(-1), None
+            parts = []
+            for client, group in sorted(of["examples"].items()):
+                x, y = _named({name: one[()] for name, one in group.items()})
+                parts.append((channels_first(x), y.reshape(-1), np.full(len(y), client)))
+    except (OSError, KeyError, RuntimeError) as problem:
+        raise Error(f"{file}: {problem}; no HDF5 file that is whole: fetch it again") from problem
+    return _join(parts, file)
+
+
+def read_mat(file, ask):
+    """SVHN's X (rows, columns, channels, samples) and y, in which 10 is the digit 0, or arrays of such names."""
+    load = library("scipy.io", file, "scipy").loadmat
+    try:
+        of = load(file, simplify_cells=True)
+    except Exception as problem:  # whatever SciPy makes of a damaged file
+        raise Error(f"{file}: {problem}; no MATLAB file of version 4 to 7.2 that is whole") from problem
+    x, y = _named({name: one for name, one in of.items() if isinstance(one, np.ndarray)})
+    if x.ndim == 4 and x.shape[3] == y.size != x.shape[0]:
+        x, y = np.moveaxis(x, 3, 0), np.where(y == 10, 0, y)
+    return channels_first(x), y.reshape(-1), None

@@ -12,8 +12,8 @@ Ask = collections.namedtuple("Ask", "client columns size", defaults=(None, None,
 
 SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test",
           "validation": "validation", "valid": "validation", "val": "validation", "dev": "validation"}
-_X = ("image", "img", "pixels", "x", "features")
-_Y = ("label", "labels", "y", "target", "class", "fine_label", "character")
+SAMPLES = ("image", "img", "pixels", "x", "features")
+LABELS = ("label", "labels", "y", "target", "class", "fine_label", "character")
 
 
 def library(name, form, package=None):
@@ -55,7 +55,8 @@ def pixels(image, ask):
     return np.asarray(image.resize(ask.size[::-1]) if ask.size else image)
 
 
-def _pick(names, wanted, what):
+def pick(names, what, wanted):
+    """The first of the wanted names that is among names."""
     for name in wanted:
         if name in names:
             return name
@@ -67,8 +68,8 @@ def table(names, column, ask):
     for name in [*(ask.columns or ()), *([ask.client] if ask.client is not None else [])]:
         if name not in names:
             raise Error(f"columns: no column {name!r}; there are {', '.join(map(str, names))}")
-    label = ask.columns[1] if ask.columns else _pick(names, _Y, "label")
-    own = list(ask.columns[:1]) if ask.columns else [name for name in names if name in _X][:1]
+    label = ask.columns[1] if ask.columns else pick(names, "label", LABELS)
+    own = list(ask.columns[:1]) if ask.columns else [name for name in names if name in SAMPLES][:1]
     own = own or [name for name in names if name not in (label, ask.client)]
     values = [[_decoded(one, ask) for one in column(name)] for name in own]
     if len(own) > 1 or np.ndim(values[0][:1]) == 1:

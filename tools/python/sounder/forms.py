@@ -5,8 +5,8 @@ import os
 import numpy as np
 
 from .command import Error
-from .form_files import of_files, read_arrow
-from .form_parts import SPLITS, Progress, library, picture, pixels, stack, table
+from .form_files import of_files, read_arrow, read_hdf5, read_mat
+from .form_parts import SPLITS, Ask, Progress, library, picture, pixels, stack, table
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
@@ -22,8 +22,6 @@ def _is_of_pairs(source):
 
 def _read_pairs(source, ask):
     """PyTorch's data sets, Subsets among them: items (x, y)."""
-    if ask.client is not None:
-        raise Error(f"client: {ask.client!r}: a data set of pairs (x, y) has no such column; give one for each sample")
     progress, samples = Progress(len(source)), []
     for i in range(len(source)):
         samples.append(tuple(source[i]))
@@ -115,16 +113,29 @@ def _of_one_shape(samples, level):
     return stack(images, files[0]), np.array(labels), None if level is None else np.array(clients)
 
 
-FORMS = [  # what it is called, whether a source is one, its reader; the first that fits reads it
-    ("a data set of Hugging Face's", _is_columns, _read_columns),
-    ("a dict of data sets of Hugging Face's", _is_columns_by_split, _read_columns),
-    ("a data set of PyTorch's", _is_of_pairs, _read_pairs),
+FORMS = [  # name, whether a source is one, reader, what may be asked of it; the first that fits reads it
+    ("a data set of Hugging Face's", _is_columns, _read_columns, Ask._fields),
+    ("a dict of data sets of Hugging Face's", _is_columns_by_split, _read_columns, Ask._fields),
+    ("a data set of PyTorch's", _is_of_pairs, _read_pairs, ("size",)),
 ]
 PATHS = [  # the same for paths
-    ("a folder of save_to_disk", _is_saved, _read_saved),
-    ("files of Parquet or Arrow", *of_files((".parquet", ".arrow", ".feather"), read_arrow)),
-    ("folders of images by class", _is_pictures, _read_pictures),
+    ("a folder of save_to_disk", _is_saved, _read_saved, Ask._fields),
+    ("files of Parquet or Arrow", *of_files((".parquet", ".arrow", ".feather"), read_arrow), Ask._fields),
+    ("files of HDF5", *of_files((".h5", ".hdf5"), read_hdf5), ()),
+    ("files of MATLAB", *of_files((".mat",), read_mat), ()),
+    ("folders of images by class", _is_pictures, _read_pictures, ("client", "size")),
 ]
+
+
+def _first(rows, source, ask):
+    """What the first of the rows that fits reads, or None."""
+    for name, fits, reader, takes in rows:
+        if fits(source):
+            for word, value in ask._asdict().items():
+                if value is not None and word not in takes:
+                    raise Error(f"{word}: {value!r}: not for {name}; leave {word} out")
+            return reader(source, ask)
+    return None
 
 
 def read(source, ask):
@@ -133,14 +144,11 @@ def read(source, ask):
         source = os.fspath(source)
         if not os.path.exists(source):
             raise Error(f"{source}: no such file or folder; give the path of one")
-        for _, fits, reader in PATHS:
-            if fits(source):
-                return reader(source, ask)
-        raise Error(f"{source}: no form that is known; these are: {', '.join(name for name, _, _ in PATHS)}")
-    for _, fits, reader in FORMS:
-        if fits(source):
-            return reader(source, ask)
-    return None
+        splits = _first(PATHS, source, ask)
+        if splits is None:
+            raise Error(f"{source}: no form that is known; these are: {', '.join(row[0] for row in PATHS)}")
+        return splits
+    return _first(FORMS, source, ask)
 
 
 def read_one(source, ask, name):
