@@ -2,7 +2,7 @@
 
 Usage: test_python_forms.py FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import contextlib, io, os, sys, tempfile, unittest, unittest.mock
+import contextlib, gzip, io, os, sys, tempfile, unittest, unittest.mock
 
 try:
     import numpy as np
@@ -218,6 +218,38 @@ class Files(Case):
         with open(self.path("svhn", "train_32x32.mat"), "r+b") as file:
             file.truncate(300)
         self.refuse("train_32x32.mat: ", self.path("svhn"))
+
+    def test_files_of_emnist(self):
+        os.makedirs(self.path("raw"))
+        for split, opened, end in (("train", open, ""), ("test", gzip.open, ".gz")):
+            for what, of in (("images-idx3", X), ("labels-idx1", Y.astype(np.uint8))):
+                with opened(self.path("raw", f"emnist-letters-{split}-{what}-ubyte{end}"), "wb") as file:
+                    file.write(bytes([0, 0, 8, of.ndim]) + np.array(of.shape, ">u4").tobytes() + of.tobytes())
+        arrays = self.write(self.path("raw"))
+        self.hold(arrays, X, Y)
+        self.hold(arrays, X, Y, "test")
+        images = self.path("raw", "emnist-letters-train-images-idx3-ubyte")
+        open(images.replace("letters", "digits"), "w").close()
+        self.refuse("raw: several sets, such as ", self.path("raw"))
+        with open(images, "r+b") as file:
+            file.truncate(50)
+        self.refuse("letters-train-images-idx3-ubyte: no whole IDX file of 3 dimensions", images, test=images)
+
+    def test_arrays_by_client_and_pickles(self):
+        for split in ("train", "test"):
+            os.makedirs(self.path("set", split))
+            for who in ("amy", "bob"):
+                np.savez(self.path("set", split, f"{who}.npz"), x=X[WHO == who], y=Y[WHO == who])
+        places = np.argsort(WHO, kind="stable")
+        arrays = self.write(self.path("set"))
+        self.hold(arrays, X[places], Y[places], client=WHO[places] == "bob")
+        self.hold(arrays, X[places], Y[places], "test", client=WHO[places] == "bob")
+        np.savez(self.path("set", "train", "amy.npz"), data={"x": X, "y": Y})
+        self.refuse("amy.npz: Object arrays cannot be loaded when allow_pickle=False; save arrays: ", self.path("set"))
+        os.makedirs(self.path("cifar"))
+        for name in ("data_batch_1", "batches.meta"):
+            open(self.path("cifar", name), "w").close()
+        self.refuse("pickles, which may execute anything when they are read; of CIFAR take", self.path("cifar"))
 
     def test_missing_libraries_are_named(self):
         for name, package in (("a.parquet", "pyarrow"), ("a.h5", "h5py"), ("a.mat", "scipy")):

@@ -1,6 +1,8 @@
 """Readers of files. A path is a file, or a folder in which a word of a file's name, or a folder, says the split."""
+import gzip
 import os
 import re
+import zipfile
 
 import numpy as np
 
@@ -36,13 +38,18 @@ def _join(parts, name):
         raise Error(f"{name}: {problem}; give files whose samples have one shape") from problem
 
 
-def of_files(endings, read):
-    """A form of files: whether a path is one, and its reader; read(file, ask) gives x, y, client of one file."""
+def of_files(endings, read, joins=True):
+    """Whether a path is one, and its reader. read(file, ask) gives one file's x, y, client. joins: whether
+    the files of a split are parts of one set."""
 
     def reader(path, ask):
         of = _files(path, endings)
         if "" in of and len(of) > 1:
             raise Error(f"{of[''][0]}: of no split, and other files in {path} are; name it by one, such as train")
+        for files in of.values():
+            if len(files) > 1 and not joins:
+                raise Error(f"{path}: several sets, such as {files[0]} and {files[1]}; "
+                            "give the files of one, its training set and test=")
         return {split: _join([read(file, ask) for file in files], path) for split, files in of.items()}
 
     return lambda path: bool(_files(path, endings)), reader
@@ -100,3 +107,50 @@ def read_mat(file, ask):
     if x.ndim == 4 and x.shape[3] == y.size != x.shape[0]:
         x, y = np.moveaxis(x, 3, 0), np.where(y == 10, 0, y)
     return channels_first(x), y.reshape(-1), None
+
+
+def read_idx(file, ask):
+    """EMNIST's images, beside which their labels lie, turned as they are stored: rows and columns exchanged."""
+
+    def bytes_of(name, rank):
+        try:
+            with (gzip.open if name.endswith(".gz") else open)(name, "rb") as of:
+                whole = of.read()
+        except (OSError, EOFError, ValueError) as problem:
+            raise Error(f"{name}: {problem}; fetch it again") from problem
+        shape = np.frombuffer(whole[4 : 4 + 4 * rank].ljust(4 * rank, b"\0"), ">u4").astype(int)
+        if whole[:4] != bytes([0, 0, 8, rank]) or len(whole) != 4 + 4 * rank + shape.prod():
+            raise Error(f"{name}: no whole IDX file of {rank} dimensions of bytes; fetch it again")
+        return np.frombuffer(whole, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+    folder, name = os.path.split(file)
+    labels = name.replace("images-idx3", "labels-idx1")
+    return bytes_of(file, 3), bytes_of(os.path.join(folder, labels), 1), None
+
+
+def is_npz_by_client(path):
+    """Whether it is SPLIT/CLIENT.npz, as PFLlib has them."""
+    return os.path.isdir(path) and set(_files(path, (".npz",))) >= {"train", "test"}
+
+
+def read_npz(file, ask):
+    """A client's arrays x and y. PFLlib itself saves pickles, which may execute anything when they are read."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            x, y = _named({name: arrays[name] for name in arrays.files})
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
+        raise Error(f"{file}: {problem}; save arrays: d = np.load(FILE, allow_pickle=True)['data'].item(); "
+                    "np.savez(FILE, x=d['x'], y=d['y'])") from problem
+    return channels_first(x), y.reshape(-1), np.full(len(y), os.path.splitext(os.path.basename(file))[0])
+
+
+def is_pickles(path):
+    """Whether it is the Python version of CIFAR's, or a pickle."""
+    cifar = (["data_batch_1", "batches.meta"], ["train", "test", "meta"])
+    return path.lower().endswith((".pkl", ".pickle")) or any(
+        all(os.path.isfile(os.path.join(path, name)) for name in names) for names in cifar)
+
+
+def refuse_pickles(path, ask):
+    raise Error(f"{path}: pickles, which may execute anything when they are read; of CIFAR take the binary version "
+                "(sounder data get cifar10), of others that you trust give write_data the arrays")

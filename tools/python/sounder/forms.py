@@ -5,7 +5,8 @@ import os
 import numpy as np
 
 from .command import Error
-from .form_files import of_files, read_arrow, read_hdf5, read_mat
+from .form_files import is_npz_by_client, is_pickles, of_files, refuse_pickles
+from .form_files import read_arrow, read_hdf5, read_idx, read_mat, read_npz
 from .form_parts import SPLITS, Ask, Progress, library, picture, pixels, stack, table
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
@@ -123,8 +124,12 @@ PATHS = [  # the same for paths
     ("files of Parquet or Arrow", *of_files((".parquet", ".arrow", ".feather"), read_arrow), Ask._fields),
     ("files of HDF5", *of_files((".h5", ".hdf5"), read_hdf5), ()),
     ("files of MATLAB", *of_files((".mat",), read_mat), ()),
+    ("EMNIST's files", *of_files(("images-idx3-ubyte", "images-idx3-ubyte.gz"), read_idx, joins=False), ()),
+    ("folders SPLIT/CLIENT.npz", is_npz_by_client, of_files((".npz",), read_npz)[1], ()),
+    ("pickles", is_pickles, refuse_pickles, Ask._fields),
     ("folders of images by class", _is_pictures, _read_pictures, ("client", "size")),
 ]
+NAMES = [name for name, _, reader, _ in PATHS if reader is not refuse_pickles]
 
 
 def _first(rows, source, ask):
@@ -146,7 +151,7 @@ def read(source, ask):
             raise Error(f"{source}: no such file or folder; give the path of one")
         splits = _first(PATHS, source, ask)
         if splits is None:
-            raise Error(f"{source}: no form that is known; these are: {', '.join(row[0] for row in PATHS)}")
+            raise Error(f"{source}: no form that is known; these are: {', '.join(NAMES)}")
         return splits
     return _first(FORMS, source, ask)
 

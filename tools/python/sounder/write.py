@@ -4,7 +4,7 @@ import sys
 
 from .command import Error
 from .data import write_data
-from .forms import PATHS
+from .forms import NAMES
 
 
 def _size(text):
@@ -23,7 +23,7 @@ def _columns(text):
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="python3 -m sounder.write", description="Writes data as a file for --data.",
-                                     epilog=f"PATH is one of: {', '.join(row[0] for row in PATHS)}.")
+                                     epilog=f"PATH is one of: {', '.join(NAMES)}.")
     parser.add_argument("path", metavar="PATH", help="the data, with splits train and test, or the training set")
     parser.add_argument("out", metavar="OUT.npz", help="the file to write")
     parser.add_argument("--test", metavar="PATH", help="the test set, where PATH has none")
