@@ -193,13 +193,18 @@ def call_name(node):
 OTHER_MODULES = ("StochasticDepth", "DropPath", "BatchNormAct2d", "LayerNorm2d", "Permute")  # modules of torchvision and timm
 
 
+def kind_of(node, module):
+    """The name of a step's module, or of what it calls."""
+    return call_name(node) if module is None else type(module).__name__
+
+
 def none_of(name, kind):
     return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in MODULES if kind not in OTHER_MODULES)}; "
                  "a trainer (help trainer) trains any module")
 
 
 def layer_of(name, node, module):
-    kind = call_name(node) if module is None else type(module).__name__
+    kind = kind_of(node, module)
     if module is not None and kind in MODULES:
         return MODULES[kind](name, module)
     if module is None and kind in _CALLS:

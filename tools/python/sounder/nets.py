@@ -3,7 +3,7 @@ import warnings
 
 from .command import Error
 from .data import float_array
-from .modules import END_KINDS, MODULES, call_name
+from .modules import END_KINDS, MODULES, kind_of
 from .onnx_file import is_onnx
 from .onnx_read import read_layers, read_tensors
 from .safetensors import write_safetensors
@@ -27,6 +27,15 @@ def _module(net):
     return torch.nn.Sequential(net)
 
 
+def _read_end(reader, name, node, module):
+    """A softmax at the end, which the loss begins with."""
+    dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+    if dim not in (1, -1, None):
+        raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
+    reader.left_out = name if kind_of(node, module).lower() == "softmax" else None
+    reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
+
+
 def _read(net):
     net = _module(net)
     reader, of = NetReader(net), type(net).__name__
@@ -34,12 +43,8 @@ def _read(net):
     *steps, (_, end, _) = traced_steps(net)
     reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
     for name, node, module in steps:
-        if list(node.users) == [end] and (call_name(node) if module is None else type(module).__name__) in END_KINDS:
-            dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
-            if dim not in (1, -1, None):
-                raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
-            reader.left_out = name if (call_name(node) if module is None else type(module).__name__).lower() == "softmax" else None
-            reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
+        if list(node.users) == [end] and kind_of(node, module) in END_KINDS:
+            _read_end(reader, name, node, module)
         else:
             reader.step(name, node, module)
     reader.kind = "output"

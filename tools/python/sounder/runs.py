@@ -47,6 +47,19 @@ def resume(out, **options):
 _LISTS = "attackers", "class_weights", "client_weights", "freeze", "without"  # options whose values may be lists
 
 
+def _choices(name, values):
+    """The option of a name of the grid, and its values as words of `sounder sweep`."""
+    # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
+    pairs = [pair for value in values for pair in (with_programs({name: value}) or {name[:-1]: " "}).items()]
+    words = [option_word(*pair) for pair in pairs]
+    if name in _LISTS:  # a semicolon ends a list
+        words = [f"{word};" if "," in word else word for word in words]
+    for word in () if name in _LISTS else words:
+        if any(letter in word for letter in "{}") or ("," in word and " " not in word):
+            raise Error(f"{name}: {word!r} means several values to sounder sweep; give it to train, run by run")
+    return pairs[0][0] if pairs else name, words
+
+
 def sweep(out, grid, **options):
     """Trains with every combination of the grid's values, {"alpha": [0.1, 1], "seed": range(3)}, as many runs side by side as
     cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
@@ -55,14 +68,7 @@ def sweep(out, grid, **options):
     check_once({**options, **grid})
     words, single = [], {}
     for name, values in grid.items():
-        # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
-        pairs = [pair for value in values for pair in (with_programs({name: value}) or {name[:-1]: " "}).items()]
-        values, option = [option_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
-        if name in _LISTS:  # a semicolon ends a list
-            values = [f"{value};" if "," in value else value for value in values]
-        for value in () if name in _LISTS else values:
-            if any(letter in value for letter in "{}") or ("," in value and " " not in value):
-                raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
+        option, values = _choices(name, values)
         words += [f"--{option.replace('_', '-')}={value}" for value in values]
         single[name] = option, values[0].rstrip(";") if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several

@@ -3,7 +3,7 @@ import collections
 
 from .axes import LAST, LINES, PLANES, Axes, is_last_step, dimensions
 from .command import Error
-from .modules import ORDINALS, biased, call_name, embedding_layer, layer_of, tensors_by_layer, must
+from .modules import ORDINALS, biased, call_name, embedding_layer, kind_of, layer_of, tensors_by_layer, must
 from .trace import JOINS, KEEP_SHAPE, SHAPES, as_it_came, asks_for_a_size, extent_of
 
 
@@ -369,7 +369,7 @@ class NetReader(Axes):
         self.give(node, place, LINES if rank == LINES else 2 if kind == "BatchNorm1d" else _RANKS.get(kind, rank))
 
     def step(self, name, node, module):
-        self.kind = kind = call_name(node) if module is None else type(module).__name__
+        self.kind = kind = kind_of(node, module)
         if self.constant(node) is not None:
             return
         constants = [own for own in node.all_input_nodes if own in self.places or self.constant(own) is not None]
