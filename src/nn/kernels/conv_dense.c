@@ -62,48 +62,70 @@ ConvSizes ISA_NAME(dense_sizes)(const Layer *layer) {
     return sizes;
 }
 
-// The matrix, and then its transpose where columns want that. Both are written along a few rows at a time.
+// Input channels whose kernels are packed together: their taps are neighbours, and so are the rows that they go to.
+enum { CHANNELS_TOGETHER = 16 };
+
+// places and reads are meet's, as constants where this is inlined for the common maps.
+ALWAYS_INLINE void pack_maps(float *packed, float *transposed, const float *weight, const Meetings *meet, int places,
+                             int reads) {
+    const size_t rows = (size_t)(meet->outs * places), columns = (size_t)(meet->ins * reads);
+    for (int first = 0; first < meet->ins; first += CHANNELS_TOGETHER) {
+        const int end = first + CHANNELS_TOGETHER < meet->ins ? first + CHANNELS_TOGETHER : meet->ins;
+        for (int o = 0; o < meet->outs; o++)
+            for (int c = first; c < end; c++) {
+                const float *taps = weight + (size_t)(o * meet->ins + c) * (size_t)meet->taps;
+                for (int p = 0; p < places; p++)
+                    for (int q = 0; q < reads; q++) {
+                        const int tap = meet->tap[p * reads + q];
+                        const float value = tap < 0 ? 0 : taps[tap];
+                        packed[(size_t)(o * places + p) * columns + (size_t)(c * reads + q)] = value;
+                        if (transposed) transposed[(size_t)(c * reads + q) * rows + (size_t)(o * places + p)] = value;
+                    }
+            }
+    }
+}
+
+// The matrix, and its transpose where columns want that.
 void ISA_NAME(dense_pack)(float *packed, const float *weight, const Layer *layer) {
     const Meetings meet = meetings_of(layer);
-    const size_t rows = (size_t)meet.point.out.channels, columns = (size_t)meet.point.in.channels;
-    const int places = meet.out_places, reads = meet.in_places;
-    float *transposed = packed + rows * columns;
-    for (int o = 0; o < meet.outs; o++)
-        for (int c = 0; c < meet.ins; c++) {
-            const float *taps = weight + (size_t)(o * meet.ins + c) * (size_t)meet.taps;
-            for (int p = 0; p < places; p++)
-                for (int q = 0; q < reads; q++) {
-                    const int tap = meet.tap[p * reads + q];
-                    packed[(size_t)(o * places + p) * columns + (size_t)(c * reads + q)] = tap < 0 ? 0 : taps[tap];
-                }
-        }
-    for (int c = 0; columns_transpose(meet.point.out.channels) && c < meet.ins; c++)
-        for (int o = 0; o < meet.outs; o++) {
-            const float *taps = weight + (size_t)(o * meet.ins + c) * (size_t)meet.taps;
-            for (int q = 0; q < reads; q++)
-                for (int p = 0; p < places; p++) {
-                    const int tap = meet.tap[p * reads + q];
-                    transposed[(size_t)(c * reads + q) * rows + (size_t)(o * places + p)] = tap < 0 ? 0 : taps[tap];
-                }
-        }
+    const size_t floats = (size_t)meet.point.out.channels * (size_t)meet.point.in.channels;
+    float *transposed = columns_transpose(meet.point.out.channels) ? packed + floats : NULL;
+    if (meet.out_places == 1 && meet.in_places == 1)
+        pack_maps(packed, transposed, weight, &meet, 1, 1);
+    else if (meet.out_places == 4 && meet.in_places == 4)
+        pack_maps(packed, transposed, weight, &meet, 4, 4);
+    else
+        pack_maps(packed, transposed, weight, &meet, meet.out_places, meet.in_places);
 }
 
 // Adds the gradient of each pair to the tap in which it meets; a tap that meets padding alone has none.
+ALWAYS_INLINE void unpack_maps(float *weight_gradient, const float *packed_gradient, const Meetings *meet, int places,
+                               int reads) {
+    const int rows = meet->outs * places, columns = meet->ins * reads;
+    for (int first = 0; first < meet->ins; first += CHANNELS_TOGETHER) {
+        const int end = first + CHANNELS_TOGETHER < meet->ins ? first + CHANNELS_TOGETHER : meet->ins;
+        for (int o = 0; o < meet->outs; o++)
+            for (int c = first; c < end; c++) {
+                float *taps = weight_gradient + (size_t)(o * meet->ins + c) * (size_t)meet->taps;
+                for (int q = 0; q < reads; q++)
+                    for (int p = 0; p < places; p++) {
+                        const int tap = meet->tap[p * reads + q];
+                        const size_t at = columns_gradient_place(o * places + p, c * reads + q, rows, columns);
+                        if (tap >= 0) taps[tap] += packed_gradient[at];
+                    }
+            }
+    }
+}
+
 void ISA_NAME(dense_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
     const Meetings meet = meetings_of(layer);
-    const int rows = meet.point.out.channels, columns = meet.point.in.channels;
-    const int places = meet.out_places, reads = meet.in_places;
     memset(weight_gradient, 0, (size_t)meet.outs * (size_t)meet.ins * (size_t)meet.taps * sizeof *weight_gradient);
-    for (int c = 0; c < meet.ins; c++)
-        for (int o = 0; o < meet.outs; o++) {
-            float *taps = weight_gradient + (size_t)(o * meet.ins + c) * (size_t)meet.taps;
-            for (int q = 0; q < reads; q++)
-                for (int p = 0; p < places; p++) {
-                    const int tap = meet.tap[p * reads + q];
-                    if (tap < 0) continue;
-                    taps[tap] += packed_gradient[columns_gradient_place(o * places + p, c * reads + q, rows, columns)];
-                }
-        }
+    if (meet.out_places == 1 && meet.in_places == 1)
+        unpack_maps(weight_gradient, packed_gradient, &meet, 1, 1);
+    else if (meet.out_places == 4 && meet.in_places == 4)
+        unpack_maps(weight_gradient, packed_gradient, &meet, 4, 4);
+    else
+        unpack_maps(weight_gradient, packed_gradient, &meet, meet.out_places, meet.in_places);
 }
 
 void ISA_NAME(dense_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
