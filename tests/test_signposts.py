@@ -4,8 +4,9 @@
               the function's declaration
   files       a file of C that a comment names (`segment.h`, `worker/client.c`) is there
   pages       so are links of pages, their anchors, and paths in backticks that begin with a folder of the top level
+  commands    tools/llms.txt has every command of the overview, as tests/record/help.txt has it from the program's tables
 
-Usage: test_signposts.py SOURCE_FOLDER
+Usage: test_signposts.py SOURCE_FOLDER [--write]   (--write: writes the commands of tools/llms.txt anew)
 """
 import os, re, subprocess, sys, tempfile
 
@@ -127,6 +128,23 @@ def check(folder):
     return wrong
 
 
+def with_commands(llms, overview):
+    """The text of tools/llms.txt with the commands of the overview, one line each."""
+    found = re.findall(r"^  (sounder (?!help|--).*?)(?:  +|\n      )(\S.*(?:\n      \S.*)*)", overview, re.M)
+    lines = "".join(f"- `{command.strip()}`: {' '.join(summary.split())}\n" for command, summary in found)
+    return re.sub(r"(?s)(## Commands\n\n).*?(?=## From)", lambda head: head.group(1) + lines + "\n", llms)
+
+
+def check_commands(folder, write):
+    llms, overview = read(folder, "tools/llms.txt"), read(folder, "tests/record/help.txt").split("\n$ ")[0]
+    anew = with_commands(llms, overview)
+    assert anew.count("\n- `sounder ") == overview.count("\n  sounder ") - 2 > 9, anew  # without help and --version
+    if write:
+        with open(os.path.join(folder, "tools/llms.txt"), "w") as file:
+            file.write(anew)
+    return [] if write or anew == llms else ["tools/llms.txt: other commands than the program's; write it anew: test_signposts.py SOURCE_FOLDER --write"]
+
+
 BAD = {  # a tree in which each rule is broken once
     "shm/a.h": "//   TRY(take(&a, (B){1, 2}, err)); // see shm/none.c\nStatus take(A *a, Error *err);\n",
     "README.md": "[here](gone.md), [there](README.md#nothing), `src/gone`\n",
@@ -144,6 +162,6 @@ if __name__ == "__main__":
         for complaint in COMPLAINTS:
             assert sum(complaint in line for line in found) == 1, (complaint, found)
         assert len(found) == len(COMPLAINTS), found
-    found = check(sys.argv[1])
+    found = check(sys.argv[1]) + check_commands(sys.argv[1], "--write" in sys.argv)
     print("\n".join(found))
     sys.exit(1 if found else 0)
