@@ -258,18 +258,19 @@ static Status read_tables(DatasetArrays to[DATASET_SPLITS], DatasetBlock *block,
     TRY(open_tables(&tables, &source->settings, err));
     DatasetSource again = *source;
     Status status = describe(&tables, &again, err);
+    if (status != STATUS_OK) goto done;
     const CsvColumns *columns = &tables.columns;
-    if (status == STATUS_OK && !dataset_is_as_found(&again, source)) status = dataset_changed(source->folder, err);
-    if (status == STATUS_OK) csv_features_write(dataset_at(block, block->layout.features), columns);
+    if (!dataset_is_as_found(&again, source)) TRY_GOTO(done, dataset_changed(source->folder, err));
+    csv_features_write(dataset_at(block, block->layout.features), columns);
     close_tables(&tables);
-    if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
-    if (status == STATUS_OK && tables.open[0].columns != columns->count) status = dataset_changed(tables.paths[0], err);
+    TRY_GOTO(done, open_tables(&tables, &source->settings, err));
+    if (tables.open[0].columns != columns->count) TRY_GOTO(done, dataset_changed(tables.paths[0], err));
     tables.columns.names = tables.open[0].names; // those of before are closed
-    for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
-        status = read_table(to, &tables, part, err);
-    if (status == STATUS_OK && (to[DATASET_TRAIN].count > 0 || to[DATASET_TEST].count > 0))
-        status = dataset_changed(source->folder, err);
-    if (status == STATUS_OK) take_classes(block, columns);
+    for (uint32_t part = 0; part < tables.count; part++)
+        TRY_GOTO(done, read_table(to, &tables, part, err));
+    if (to[DATASET_TRAIN].count > 0 || to[DATASET_TEST].count > 0) TRY_GOTO(done, dataset_changed(source->folder, err));
+    take_classes(block, columns);
+done:
     free_tables(&tables);
     return status;
 }

@@ -167,16 +167,15 @@ Status zip_look_up(BytePart *parts, bool *found, char others[ZIP_OTHERS_BYTES], 
     *others = '\0';
     Status status = STATUS_OK;
     uint8_t *directory = NULL;
-    if (fstat(archive.fd, &about) != 0)
-        status = fail_errno(err, STATUS_IO, "%s", path);
-    else if (!S_ISREG(about.st_mode))
-        status = fail(err, STATUS_DATA, "%s: not a regular file", path);
+    if (fstat(archive.fd, &about) != 0) TRY_GOTO(done, fail_errno(err, STATUS_IO, "%s", path));
+    if (!S_ISREG(about.st_mode)) TRY_GOTO(done, fail(err, STATUS_DATA, "%s: not a regular file", path));
     archive.bytes = (uint64_t)about.st_size;
-    if (status == STATUS_OK) status = find_directory(&archive, err);
-    if (status == STATUS_OK && !(directory = malloc((size_t)archive.directory_bytes + 1)))
-        status = fail(err, STATUS_OS, "no memory for the directory of %s", path);
-    if (status == STATUS_OK) status = read_at(directory, &archive, archive.begin, (size_t)archive.directory_bytes, err);
-    if (status == STATUS_OK) status = look_through(parts, found, others, names, count, &archive, directory, err);
+    TRY_GOTO(done, find_directory(&archive, err));
+    directory = malloc((size_t)archive.directory_bytes + 1);
+    if (!directory) TRY_GOTO(done, fail(err, STATUS_OS, "no memory for the directory of %s", path));
+    TRY_GOTO(done, read_at(directory, &archive, archive.begin, (size_t)archive.directory_bytes, err));
+    TRY_GOTO(done, look_through(parts, found, others, names, count, &archive, directory, err));
+done:
     free(directory);
     close(archive.fd);
     return status;

@@ -129,10 +129,13 @@ Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error 
                         .whole_test = trainer_flag(told, "whole_test"),
                         .still = trainer_flag(told, "still")};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
-    if (status == STATUS_OK) status = read_statistics(net, told, "statistics", err);
-    if (status == STATUS_OK) status = read_statistics(net, told, "variances", err);
-    if (status == STATUS_OK) status = read_values(net, desk_fd, err);
-    if (status != STATUS_OK) trainer_net_free(net);
+    if (status != STATUS_OK) goto fail;
+    TRY_GOTO(fail, read_statistics(net, told, "statistics", err));
+    TRY_GOTO(fail, read_statistics(net, told, "variances", err));
+    TRY_GOTO(fail, read_values(net, desk_fd, err));
+    return STATUS_OK;
+fail:
+    trainer_net_free(net);
     return status;
 }
 
