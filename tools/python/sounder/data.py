@@ -119,7 +119,7 @@ def _splits(train, test, validation, ask):
     else:
         of = forms.read(train, ask)
         if of is None:
-            raise Error(f"train: {type(train).__name__}; give a pair (x, y), a data set of such pairs or of columns, or a path")
+            raise Error(f"train: {type(train).__name__}; give a pair (x, y), a data set of such pairs or columns, or a path")
         of = {"train": of[""]} if set(of) == {""} else of
     if ask != Ask() and all(split is None or _is_pair(split) for split in (train, test, validation)):
         raise Error("columns, size: arrays have none; leave them out")
@@ -132,14 +132,16 @@ def _splits(train, test, validation, ask):
     return of
 
 
-def write_data(path, train, test=None, client=None, test_client=None, mean=None, std=None, validation=None, columns=None, size=None):
-    """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
-    or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
-    targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one
-    number, or one for each channel or feature. validation: a pair (x, y), on which a run's rounds are tested, so that the test
-    set is used at its end alone. Instead of a pair: a data set, folder or file of a form that sounder/forms.py has; test may be left
-    out where train has a split of that name. Of these, client is the name of a column or a level of folders (TFF's files have clients anyway), columns the names of x and y,
-    size the (rows, columns) to which images are scaled."""
+def write_data(path, train, test=None, client=None, test_client=None, mean=None, std=None, validation=None, columns=None,
+               size=None):
+    """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8
+    pixels or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted
+    order) or targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples
+    itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one number, or one for
+    each channel or feature. validation: a pair (x, y), on which a run's rounds are tested, so that the test set is used
+    at its end alone. Instead of a pair: a data set, folder or file of a form that sounder/forms.py has; test may be
+    left out where train has a split of that name. Of these, client is the name of a column or a level of folders (TFF's
+    files have clients anyway), columns the names of x and y, size the (rows, columns) to which images are scaled."""
     named = client if isinstance(client, (str, int)) else None
     of = _splits(train, test, validation, Ask(named, columns, size))
     train, test, validation = (None if split is None else split[:2] for split in map(of.get, ("train", "test", "validation")))
