@@ -237,10 +237,7 @@ static const ClashRow clashes[] = {
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
-};
-
-// Pairs of which one changes nothing beside the other. Former versions took them, so that their runs are continued.
-static const ClashRow idle_clashes[] = {
+    // Pairs of which one changes nothing beside the other.
     {VOTES, {CLIPS_ALONE}, "signs have no length; leave send clip out, or add send noise"},
     {WRITES, {COUNTS_OTHERWISE}, "its steps count by their samples; add combine mean samples"},
     {WEIGHS_CLIENTS, {REPLICAS}, "what replicas give counts alike; leave one of the two out"},
@@ -373,8 +370,8 @@ static int place(Trait trait) {
 }
 
 // The first row that fits is reported. A list of others ends with 0, which is no trait.
-static bool clash_in(Clash *clash, const ClashRow *rows, size_t count, const Traits *traits, Trait with) {
-    for (const ClashRow *row = rows; row < rows + count; row++)
+bool clash_among(Clash *clash, const Traits *traits, Trait with) {
+    for (const ClashRow *row = clashes; row < clashes + sizeof clashes / sizeof *clashes; row++)
         for (const ShortTrait *at = row->others; traits->has[row->one] && *at; at++) {
             const Trait one = (Trait)row->one, other = (Trait)*at;
             if (!traits->has[other] || (with && with != one && with != other)) continue;
@@ -383,10 +380,4 @@ static bool clash_in(Clash *clash, const ClashRow *rows, size_t count, const Tra
             return true;
         }
     return false;
-}
-
-bool clash_among(Clash *clash, const Traits *traits, Trait with) {
-    return clash_in(clash, clashes, sizeof clashes / sizeof *clashes, traits, with) ||
-           (!traits->is_recorded &&
-            clash_in(clash, idle_clashes, sizeof idle_clashes / sizeof *idle_clashes, traits, with));
 }

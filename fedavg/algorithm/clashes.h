@@ -64,7 +64,6 @@ typedef enum Trait { TRAIT_NONE, ALGORITHM_TRAITS(TRAIT_NAME) OPTION_TRAITS(TRAI
 
 typedef struct Traits {
     bool has[TRAIT_COUNT];
-    bool is_recorded; // the run exists: what changes nothing in it is no reason to refuse it
 } Traits;
 
 typedef struct Clash {

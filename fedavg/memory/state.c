@@ -96,7 +96,7 @@ static void add_numbers(StateTable *table, Control *control) {
         {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.microseconds},
         {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.down_bytes},
         {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.up_bytes},
-        {"sounder.goals", TENSOR_U8, STATE_ONE, sizeof goals->figure, goals->figure}, // earlier versions named none
+        {"sounder.goals", TENSOR_U8, STATE_ONE, sizeof goals->figure, goals->figure},
         {"sounder.clip", TENSOR_F64, STATE_ONE, 1, &control->clip},
         {"sounder.victim", TENSOR_I32, STATE_ONE, 1, &control->victim},
     };
@@ -214,7 +214,7 @@ char *state_write(char *text, const StateRow *row, bool first) {
            sprintf(text, "%" PRIu64, row->type == TENSOR_I64 ? *(uint64_t *)row->values : *(uint32_t *)row->values);
 }
 
-// A text that ends early is a note of an earlier version: rows that it does not have keep their first values.
+// Rows that the text does not have keep their values.
 const char *state_read(const StateRow *row, const char *text) {
     if (row->count == 0 || *text == '\0') return text;
     if (is_flag(row)) {

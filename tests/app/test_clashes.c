@@ -186,21 +186,8 @@ static void pairs_are_taken_and_refused_as_in_the_record(void **state) {
     free(found);
 }
 
-static void a_run_that_exists_is_not_refused_for_what_changes_nothing_in_it(void **state) {
-    (void)state;
-    Clash clash;
-    Traits traits = {.has = {[TRAIT_OVER_SELECTS] = true, [TRAIT_DRAWS_ALL] = true}};
-    assert_true(clash_among(&clash, &traits, TRAIT_NONE));
-    traits.is_recorded = true;
-    assert_false(clash_among(&clash, &traits, TRAIT_NONE));
-    traits.has[TRAIT_WILD] = traits.has[TRAIT_NOT_SGD] = true;
-    assert_true(clash_among(&clash, &traits, TRAIT_NONE));
-}
-
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_that_exists_is_not_refused_for_what_changes_nothing_in_it),
-        cmocka_unit_test(pairs_are_taken_and_refused_as_in_the_record)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_are_taken_and_refused_as_in_the_record)};
     assert_true(argc > 1);
     log_init(LOG_ERROR, 0);
     record = argv[1];

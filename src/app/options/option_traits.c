@@ -75,7 +75,7 @@ static void traits_of_training(bool *has, const Options *options) {
 }
 
 void options_traits(Traits *traits, const Options *options) {
-    *traits = (Traits){.is_recorded = options->resume[0] != 0};
+    *traits = (Traits){0};
     recipe_traits(traits, &options->recipe);
     traits_of_world(traits->has, options);
     traits_of_clients(traits->has, options);
