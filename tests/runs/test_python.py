@@ -366,6 +366,7 @@ class Python(unittest.TestCase):
             with self.assertRaises(sounder.Error) as error:
                 sounder.layers(Net(forward))
             self.assertIn(sentence, str(error.exception))
+            self.assertTrue(str(error.exception).endswith("; a trainer (--trainer, help trainer) trains any module"), error.exception)
         self.assertEqual(sounder.layers(nn.Sequential(nn.Flatten(), nn.Linear(8, 4), nn.GroupNorm(2, 4), nn.Linear(4, 2))), "linear 4; groupnorm 2; linear 2")
         self.assertEqual(sounder.layers(nn.Sequential(nn.LayerNorm(28), nn.Linear(28, 9), nn.ReLU(), nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())),
                          "layernorm each; linear 9 each; relu; conv 2 3; globalpool")

@@ -199,8 +199,7 @@ def kind_of(node, module):
 
 
 def none_of(name, kind):
-    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in MODULES if kind not in OTHER_MODULES)}; "
-                 "a trainer (help trainer) trains any module")
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in MODULES if kind not in OTHER_MODULES)}")
 
 
 def layer_of(name, node, module):

@@ -38,6 +38,13 @@ def _read_end(reader, name, node, module):
 
 def _read(net):
     net = _module(net)
+    try:
+        return _read_module(net)
+    except Error as refusal:
+        raise Error(f"{refusal}; a trainer (--trainer, help trainer) trains any module") from refusal
+
+
+def _read_module(net):
     reader, of = NetReader(net), type(net).__name__
     reader.left_out = None
     *steps, (_, end, _) = traced_steps(net)

@@ -74,7 +74,7 @@ def _is_layer_of_its_own(module):
 
 
 def _untraceable(whose, problem):
-    return f"{whose} forward cannot be traced: {problem}; write it without ifs and loops over values, or take a trainer (help trainer), which trains any module"
+    return f"{whose} forward cannot be traced: {problem}; write it without ifs and loops over values"
 
 
 def _trace(net):
