@@ -19,6 +19,7 @@ import sounder
 
 SAMPLES, CLASSES, STEPS, LR, CLOSE = 12, 4, 3, 0.05, 1e-5
 LETTERS, SIGNALS, IMAGES = (9,), (4, 21), (3, 12, 10)
+CAUSAL = nn.Transformer.generate_square_subsequent_mask(9)
 
 
 class Net(nn.Module):
@@ -62,6 +63,16 @@ def block(net, x):
     return net.head((x + net.scale * inner).mean([-2, -1]) * net.gains)
 
 
+def encoder(layers=1, norm=None, dropout=0, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of nested tensors, which norm_first does without
+        return nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 10, dropout, batch_first=True, **more), layers, norm)
+
+
+def masked(net, x):
+    return net.head(net.encoder(x + net.places, mask=CAUSAL)[:, -1])
+
+
 # name: net, what it takes, its text
 NETS = {
     "gru": (letters(last_of_gru, gru=nn.GRU(6, 8, 2, batch_first=True)), LETTERS, "embedding 20 6; gru 8; gru 8 last; linear 4"),
@@ -83,6 +94,14 @@ NETS = {
                   down=nn.Linear(16, 8, bias=False), scale=nn.Parameter(torch.full((8, 1, 1), 0.3)), gains=nn.Parameter(torch.linspace(0.5, 1, 8)), head=nn.Linear(8, CLASSES)), IMAGES,
               "conv 8 2 stride 2; layernorm channels as v1; conv 8 3 pad 1 groups 8; layernorm channels eps 1e-06; conv 16 1; gelu; conv 8 1 nobias; "
               "conv 8 1 groups 8 nobias; add v1; globalpool; conv 8 1 groups 8 nobias; linear 4"),
+    "encoder": (letters(lambda net, x: net.head(net.encoder(x).mean(1)), 6, encoder=encoder(2)), LETTERS,
+                "embedding 20 6 as v1; attention 2; add v1; layernorm each as v2; linear 10 each; relu; linear 6 each; add v2; layernorm each as v3; "
+                "attention 2; add v3; layernorm each as v4; linear 10 each; relu; linear 6 each; add v4; layernorm each; mean; linear 4"),
+    "encoder layer": (letters(lambda net, x: net.head(net.layer(x).mean(1)), 6, layer=encoder(activation="gelu", norm_first=True).layers[0]), LETTERS,
+                      "embedding 20 6 as v1; layernorm each; attention 2; add v1 as v2; layernorm each; linear 10 each; gelu; linear 6 each; add v2; mean; linear 4"),
+    "causal encoder": (letters(masked, 6, places=nn.Parameter(torch.randn(9, 6)), encoder=encoder(1, nn.LayerNorm(6, 1e-6), activation=nn.GELU(), norm_first=True)), LETTERS,
+                       "embedding 20 6; positions as v1; layernorm each; attention 2 causal; add v1 as v2; layernorm each; linear 10 each; gelu; linear 6 each; add v2; "
+                       "layernorm each eps 1e-06; last; linear 4"),
     "grid": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.AdaptiveAvgPool2d((3, 5)), nn.Flatten(), nn.Linear(60, CLASSES)), IMAGES, "conv 4 3; tanh; globalpool 3x5; linear 4"),
 }
 
@@ -138,11 +157,22 @@ class Nets(unittest.TestCase):
 
         for net, names in ((nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(Own())), "1.0: Own's forward cannot be traced"),
                            (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(nn.InstanceNorm2d(4))), "1.0: Sounder has no InstanceNorm2d"),
-                           (nn.Sequential(nn.Conv3d(3, 4, 3)), "0: Sounder has no Conv3d")):
+                           (nn.Sequential(nn.Conv3d(3, 4, 3)), "0: Sounder has no Conv3d"),
+                           (nn.TransformerEncoderLayer(6, 2, 10), "0.self_attn: batch_first is False; Sounder has only True; make it with batch_first=True"),
+                           (letters(lambda net, x: net.encoder(x, is_causal=True), encoder=encoder()), "encoder.layers.0: is_causal without a mask"),
+                           (letters(lambda net, x: net.encoder(x, CAUSAL, x.sum(2) == 0), encoder=encoder()), "encoder.layers.0: src_key_padding_mask; Sounder's attention hides no step")):
             with self.assertRaises(sounder.Error) as error:
                 sounder.layers(net)
             self.assertIn(names, str(error.exception))
             self.assertIn("trainer", str(error.exception))
+
+    def test_the_way_out_of_dropped_weights_of_attention_is_one(self):
+        net = letters(lambda net, x: net.head(net.encoder(x).mean(1)), 6, encoder=encoder(dropout=0.1))
+        self.assertRaisesRegex(sounder.Error, "encoder.layers.0.self_attn: dropout is 0.1; .* set dropout = 0 of each MultiheadAttention", sounder.layers, net)
+        for part in net.modules():
+            if isinstance(part, nn.MultiheadAttention):
+                part.dropout = 0
+        self.assertEqual(sounder.layers(net).count("dropout 0.1"), 3)
 
     def test_dimensions_that_are_stored_elsewhere_are_not_mistaken(self):
         conv, head = nn.Conv2d(3, 4, 3), nn.Linear(8, 4)

@@ -1,5 +1,6 @@
 """What each of PyTorch's modules and functions is in a layer list."""
 from .command import Error
+from .expand import EXPANSIONS
 from .functions import FUNCTIONS
 
 
@@ -9,9 +10,12 @@ def _sides(value):
     return str(rows) if rows == columns else f"{rows}x{columns}"
 
 
-def must(name, what, value, only):
+def must(name, what, value, only, remedy=""):
     if value != only:
-        raise Error(f"{name}: {what} is {value}; Sounder has only {only}")
+        raise Error(f"{name}: {what} is {value}; Sounder has only {only}{remedy and '; '}{remedy}")
+
+
+_SAMPLES_FIRST = "make it with batch_first=True, and give it samples first, then steps"
 
 
 def _with(text, *settings):
@@ -44,14 +48,18 @@ def embedding_layer(name, module):
 
 
 def _recurrent(name, module):
-    for what, only in (("batch_first", True), ("bias", True), ("bidirectional", False), ("proj_size", 0)):
+    must(name, "batch_first", module.batch_first, True, _SAMPLES_FIRST)
+    for what, only in (("bias", True), ("bidirectional", False), ("proj_size", 0)):
         must(name, what, getattr(module, what), only)
     between = f"; dropout {module.dropout:g}; " if module.dropout else "; "
     return between.join([f"{type(module).__name__.lower()} {module.hidden_size}"] * module.num_layers)
 
 
 def _attention(name, module):
-    for what, only in (("batch_first", True), ("dropout", 0), ("bias_k", None), ("add_zero_attn", False), ("_qkv_same_embed_dim", True)):
+    must(name, "batch_first", module.batch_first, True, _SAMPLES_FIRST)
+    must(name, "dropout", module.dropout, 0,
+         "set dropout = 0 of each MultiheadAttention in net.modules(); Dropout modules stay")
+    for what, only in (("bias_k", None), ("add_zero_attn", False), ("_qkv_same_embed_dim", True)):
         must(name, what, getattr(module, what), only)
     must(name, "bias", module.in_proj_bias is not None, True)
     return f"attention {module.num_heads}"
@@ -139,6 +147,10 @@ def _depth(name, module):
     return f"droppath {rate:g}" if rate else ""
 
 
+def _dropout(word, rate):
+    return f"{word} {rate:g}" if rate else ""
+
+
 def _function(function):
     def text_of(name, module):
         for what, only in function.only.items():
@@ -155,8 +167,8 @@ MODULES = {
     "Embedding": embedding_layer, "LSTM": _recurrent, "GRU": _recurrent, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     **{function.module: _function(function) for function in FUNCTIONS},
-    "Dropout": lambda name, module: f"dropout {module.p:g}",
-    "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
+    "Dropout": lambda name, module: _dropout("dropout", module.p),
+    "Dropout2d": lambda name, module: _dropout("dropout2d", module.p),
     "Permute": lambda name, module: "",  # torchvision's
     "ChannelShuffle": lambda name, module: f"shuffle {module.groups}",
     "StochasticDepth": _depth, "DropPath": _depth, "BatchNormAct2d": _batch_norm_and_function, "LayerNorm2d": _channel_norm,
@@ -172,8 +184,8 @@ _CALLS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "paddi
           "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
           **{call: (_function(function), function.presets) for function in FUNCTIONS for call in function.calls},
           "channel_shuffle": (lambda name, at: f"shuffle {at.groups}", {"groups": None}),
-          "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
-          "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
+          "dropout": (lambda name, at: _dropout("dropout", at.p * at.training), _DROPOUT),
+          "dropout2d": (lambda name, at: _dropout("dropout2d", at.p * at.training), _DROPOUT)}
 END_KINDS = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
 
 
@@ -199,7 +211,8 @@ def kind_of(node, module):
 
 
 def none_of(name, kind):
-    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in MODULES if kind not in OTHER_MODULES)}")
+    known = ", ".join(kind for kind in (*MODULES, *EXPANSIONS) if kind not in OTHER_MODULES)
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {known}")
 
 
 def layer_of(name, node, module):

@@ -3,6 +3,7 @@ import warnings
 
 from .command import Error
 from .data import float_array
+from .expand import expansion_of
 from .modules import END_KINDS, MODULES, kind_of
 from .onnx_file import is_onnx
 from .onnx_read import read_layers, read_tensors
@@ -20,7 +21,7 @@ def _module(net):
     for wrapper, inner in (("OptimizedModule", "_orig_mod"), ("DataParallel", "module"), ("DistributedDataParallel", "module")):
         if kind == wrapper:
             raise Error(f"layers: {wrapper} has the net within it; give net.{inner}")
-    if kind not in MODULES:
+    if kind not in MODULES and not expansion_of(net):
         return net
     import torch
 

@@ -2,6 +2,7 @@
 import sys
 
 from .command import Error
+from .expand import expansion_of
 from .functions import FUNCTIONS
 from .modules import END_KINDS, MODULES, OTHER_MODULES, none_of, call_name
 
@@ -100,7 +101,9 @@ def _trace(net):
             return super().is_leaf_module(module, name) or _is_known(module) or _is_layer_of_its_own(module)
 
         def call_module(self, module, forward, args, kwargs):
-            kind, name = type(module).__name__, self.path_of_module(module)
+            kind, name, expand = type(module).__name__, self.path_of_module(module), expansion_of(module)
+            if expand:
+                return expand(name, module, *args, **kwargs)
             if self.is_leaf_module(module, name) and kind not in (*MODULES, *END_KINDS):
                 raise none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
             try:
