@@ -47,7 +47,7 @@ NETS = [
      (1, 27, 27), 10, 0),
     ("no bias, linear", "linear 9 each nobias; gelu; linear 40 nobias; silu; linear 10 nobias", (1, 10, 9), 21, 0.01),
     ("no bias, wide", "linear 1100 nobias; gelu; linear 900; gelu; linear 10 nobias", COLOUR, 100, 0.01, 6), # through OpenBLAS
-    ("means and last steps", "embedding 256 8 as e; linear 12 each; tanh as a; mean; linear 9 as b; last from a; linear 9; mul b as c; mean from e; linear 9; add c; "
+    ("means, first and last steps", "embedding 256 8 as e; linear 12 each; tanh as a; mean; linear 9 as b; last from a; linear 9; mul b as c; mean from e; linear 9; add c as d; first from a; linear 9; add d; "
      "linear 10", (1, 1, 12), 21, 0.01),
     ("lines", "conv1d 8 5 pad 2; batchnorm; gelu; conv1d 12 3 stride 2 dilation 2 groups 4 nobias; gelu; pool 1x2; transpose; gru 7; mean; linear 10", (1, 4, 31), 21, 0.01),
     ("text of lines", "embedding 256 6; transpose; conv1d 8 3; tanh; conv1d 5 1; gelu; globalpool; linear 10", (1, 1, 14), 10, 0),
@@ -158,8 +158,8 @@ class Net(nn.Module):
             line = self.named("conv", nn.Conv1d(seen.shape[1] * seen.shape[2], int(words[0]), int(words[1]), bias="nobias" not in words,
                                                 **{{"pad": "padding"}.get(key, key): mine for key, mine in named.items()}))
             return lambda value: line(value.flatten(1, 2))[:, :, None]
-        if word in ("mean", "last"):
-            return lambda value: (value[:, 0].mean(1) if word == "mean" else value[:, 0, -1])[..., None, None]
+        if word in ("mean", "first", "last"):
+            return lambda value: (value[:, 0].mean(1) if word == "mean" else value[:, 0, {"first": 0, "last": -1}[word]])[..., None, None]
         if word == "chunk":
             return lambda value: value.chunk(int(words[1]), 1)[int(words[0]) - 1]
         if word == "transpose":

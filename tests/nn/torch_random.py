@@ -124,7 +124,7 @@ class Draw:
         layers = [("transpose", (1, columns, rows) if channels == 1 else (1, rows * columns, channels)), (f"shuffle {parts}", self.shape),
                   (f"chunk {self.random.randint(1, parts)} {parts}", (channels // parts, rows, columns))]
         if channels == 1:
-            layers += [(word, (columns, 1, 1)) for word in ("mean", "last")]
+            layers += [(word, (columns, 1, 1)) for word in ("mean", "first", "last")]
         self.put(*self.random.choice(layers))
 
     def single(self):

@@ -187,7 +187,7 @@ class Onnx(OnnxCase):
                            "channels": "conv 8 3 as a; chunk 1 2; tanh as b; chunk 2 2 from a; conv 4 3 pad 1 groups 4 nobias; concat b; shuffle 2; layernorm channels eps 1e-06; gelu; "
                                        "conv 6 1; batchnorm eps 0.001 momentum 0.02; pool 3 stride 2 ceil; groupnorm 2 eps 0.01; transpose; linear 5 each nobias; "
                                        "layernorm each eps 0.0001; mean; linear classes",
-                           "letters.gru": "embedding 256 4; gru 5; gru 6 as g; mean; linear 5 as l; last from g; linear 5 nobias; add l; tanh; linear classes",
+                           "letters.gru": "embedding 256 4; gru 5; gru 6 as g; mean; linear 5 as l; last from g; linear 5 nobias; add l as m; first from g; linear 5; add m; tanh; linear classes",
                            "letters.lines": "embedding 256 6; transpose; conv1d 8 3 pad 1 nobias; batchnorm; relu; conv1d 6 2 stride 2 groups 2; tanh; transpose; gru 4 last; linear classes",
                            "letters": "embedding 256 4; lstm 5; lstm 5 last; layernorm; linear classes",
                            "letters.steps": "embedding 256 4 as e; layernorm each; linear 4 each; tanh; add e; layernorm; linear classes",

@@ -161,7 +161,7 @@ class OnnxAttention(OnnxCase):
             "its mask is none that hides from each step what comes behind it": [*start, *SCALED, of("Add", "scaled window", "masked")],
             "its mask is none that hides": [*start, *SCALED, of("Add", "scaled small", "masked")],
             "its mask is none": [*start, *SCALED, of("Add", "scaled ob", "masked")],
-            "takes a part of its input; .* or a run of the outputs of a linear layer of each step, for an attention": [*start, whole("zero", 0), of("Gather", "q zero", "f", axis=2)],
+            "takes a part of its input; .* or a run of the outputs of a linear layer of each step, for an attention": [*start, whole("second", 1), of("Gather", "q second", "f", axis=2)],
             "takes a part of its input": [of("Split", "e", "p1 p2", axis=-1)],
             "its parts do not fit 4 values": [*start[:3], whole("sizes", [2, 3]), of("Split", "q1 sizes", "p1 p2", axis=-1)],
             "gives 2x6x4 numbers the shape 2x6x3x2, which has not as many": [*start[:3], whole("heads", [0, 6, 3, 2]), of("Reshape", "q1 heads", "p1")],

@@ -78,6 +78,8 @@ NETS = {
     "gru": (letters(last_of_gru, gru=nn.GRU(6, 8, 2, batch_first=True)), LETTERS, "embedding 20 6; gru 8; gru 8 last; linear 4"),
     "steps of a gru": (letters(lambda net, x: net.head(torch.tanh(net.gru(x)[0]).mean(1)), gru=nn.GRU(6, 8, batch_first=True)), LETTERS,
                        "embedding 20 6; gru 8; tanh; mean; linear 4"),
+    "first step": (letters(lambda net, x: net.head(net.encoder(x)[:, 0]), 6, encoder=encoder()), LETTERS,
+                   "embedding 20 6 as v1; attention 2; add v1; layernorm each as v2; linear 10 each; relu; linear 6 each; add v2; layernorm each; first; linear 4"),
     "last step": (letters(lambda net, x: net.head(net.wide(x)[:, -1]), wide=nn.Linear(6, 8, bias=False)), LETTERS, "embedding 20 6; linear 8 each nobias; last; linear 4"),
     "text of lines": (letters(lambda net, x: net.head(torch.tanh(net.line(x.transpose(1, 2))).mean(2)), line=nn.Conv1d(6, 8, 3)), LETTERS,
                       "embedding 20 6; transpose; conv1d 8 3; tanh; globalpool; linear 4"),

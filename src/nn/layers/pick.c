@@ -1,4 +1,4 @@
-// Part of layer.h: the mean of a sequence's steps, its last step, and a part of the channels.
+// Part of layer.h: the mean of a sequence's steps, its first or last step, and a part of the channels.
 //
 // The input counts as one channel of `groups` rows: steps, or parts of the channels, which follow each other in memory.
 // The output is an average of them all, or of a window of one row, before which a negative padding leaves the others
@@ -30,6 +30,12 @@ static Status read_step(Layer *layer, LayerText *of, Error *err) {
 static Status read_mean(Layer *layer, LayerText *of, Error *err) {
     TRY(read_step(layer, of, err));
     layer->window = (Window){.size = {layer->groups, 1}, .stride = {1, 1}};
+    return STATUS_OK;
+}
+
+static Status read_first(Layer *layer, LayerText *of, Error *err) {
+    TRY(read_step(layer, of, err));
+    take_row(layer, 0);
     return STATUS_OK;
 }
 
@@ -65,6 +71,7 @@ static void pick_backward(const LayerCall *call) {
 const LayerType pick_layer = {
     .name = "pick",
     .words = {{.form = {"mean", "mean", "the mean of a sequence's steps"}, .read = read_mean},
+              {.form = {"first", "first", "the first of a sequence's steps"}, .read = read_first},
               {.form = {"last", "last", "the last of a sequence's steps"}, .read = read_last},
               {.form = {"chunk", "chunk NUMBER COUNT", "part NUMBER, from 1 on, of COUNT equal parts of the channels"},
                .also = {"split", "slice"},

@@ -19,9 +19,9 @@ def dimensions(rank):
     return DIMENSIONS.get(rank, rank or 0)
 
 
-def is_last_step(index):
-    """[:, -1] or [:, -1, :]"""
-    return isinstance(index, tuple) and index[1:2] == (-1,) and all(part == slice(None) for part in index[:1] + index[2:])
+def is_step(index, number):
+    """[:, number] or [:, number, :]"""
+    return isinstance(index, tuple) and index[1:2] == (number,) and all(part == slice(None) for part in index[:1] + index[2:])
 
 
 class Axes:
@@ -73,6 +73,12 @@ class Axes:
             self.text.work_on_rows(place)
         self.text.add(layer, self.source(name, of), name)
         self.give(node, len(self.text.layers) - 1, (LINES if rank in (LINES, PLANES) else rank or 4) if at.keepdim else 2)
+
+    def first_step(self, name, node, of):
+        if self.ranks.get(of) != 3:
+            raise Error(f"{name}: a part of a value; Sounder takes the first step of a sequence, and of images parts by chunk(PARTS, 1)")
+        self.text.add("first", self.source(name, of), name)
+        self.give(node, len(self.text.layers) - 1, 2)
 
     def last_step(self, name, node, of):
         """Of an lstm or a gru of which nothing else is taken it is what that gives."""

@@ -13,8 +13,8 @@ def _feed(layer, x):
 
 def _encoder_layer(name, layer, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
     if src_key_padding_mask is not None:
-        raise Error(f"{name}: src_key_padding_mask; Sounder's attention hides no step of one sample alone: leave the mask "
-                    "out, and padding is a step as others are")
+        raise Error(f"{name}: src_key_padding_mask; Sounder's attention hides no step of one sample alone: leave "
+                    "the mask out, and padding is a step as others are")
     if is_causal and src_mask is None:
         raise Error(f"{name}: is_causal without a mask; give one, which PyTorch needs, too: "
                     "torch.nn.Transformer.generate_square_subsequent_mask(STEPS)")

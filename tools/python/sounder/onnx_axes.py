@@ -1,4 +1,4 @@
-"""What ONNX's nodes move or take a part of, where it becomes a layer: the last step of a sequence, a part of the channels, two axes that
+"""What ONNX's nodes move or take a part of, where it becomes a layer: the first or last step of a sequence, a part of the channels, two axes that
 change places, and groups of channels in turn. Only the node that takes such a value tells that it must be one."""
 import numpy as np
 
@@ -17,8 +17,11 @@ def part_of_layer(walk, layer, at):
     """(layer, at) of a layer that gives the part; None: no layer does."""
     (channels, steps, columns), whole = layer.out, layer.space.whole
     if channels == 1 and steps > 1:
-        found = _within(whole[:, :, -1], at)
-        return None if found is None else (walk.insert("last", layer, (columns, 1, 1)), found)
+        for word, step in (("first", 0), ("last", -1)):
+            found = _within(whole[:, :, step], at)
+            if found is not None:
+                return walk.insert(word, layer, (columns, 1, 1)), found
+        return None
     count = whole.size // at.size if at.size and whole.size % at.size == 0 else 1
     for number in range(1, count + 1) if count > 1 and channels % count == 0 else ():
         own = channels // count

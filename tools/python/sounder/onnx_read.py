@@ -93,7 +93,7 @@ class Walk:
         if at is not None:
             return space.layer, at
         return part_of_layer(self, space.layer, value.at) or \
-            self.refuse("takes a part of its input; here the last step of a sequence, a part of equal parts of the channels, or a run of the outputs of a linear "
+            self.refuse("takes a part of its input; here the first or last step of a sequence, a part of equal parts of the channels, or a run of the outputs of a linear "
                         "layer of each step, for an attention, can be taken")
 
     def take_last(self, layer, at):

@@ -302,9 +302,15 @@ class _Writer:
         of = self.seen(layer.sources[0], 3)
         return of and (self.node("ReduceMean", [of], axes=[1], keepdims=0), (shape[2], 1, 1), 2)
 
+    def first(self, layer, shape):
+        return self.step(layer, shape, "first", 0)
+
     def last(self, layer, shape):
+        return self.step(layer, shape, "last", shape[1] - 1)
+
+    def step(self, layer, shape, name, number):
         of = self.seen(layer.sources[0], 3)
-        return of and (self.node("Gather", [of, self.wholes("last", shape[1] - 1)], axis=1), (shape[2], 1, 1), 2)
+        return of and (self.node("Gather", [of, self.wholes(name, number)], axis=1), (shape[2], 1, 1), 2)
 
     def transpose(self, layer, shape):
         """Of images the rows and columns become one dimension, the steps."""

@@ -1,7 +1,7 @@
 """From the steps of a PyTorch module's forward to a layer list."""
 import collections
 
-from .axes import LAST, LINES, PLANES, Axes, is_last_step, dimensions
+from .axes import LAST, LINES, PLANES, Axes, is_step, dimensions
 from .command import Error
 from .modules import ORDINALS, biased, call_name, embedding_layer, kind_of, layer_of, tensors_by_layer, must
 from .trace import JOINS, KEEP_SHAPE, SHAPES, as_it_came, asks_for_a_size, extent_of
@@ -127,10 +127,12 @@ class NetReader(Axes):
             self.give(node, self.text.place(of), 3 if gives == "sequence" else None)
             if gives != "sequence":
                 self.tuples[node] = (gives, layers)
-        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and is_last_step(index)):
+        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and is_step(index, -1)):
             self.last_step(name, node, of)
+        elif what is None and is_step(index, 0):
+            self.first_step(name, node, of)
         else:
-            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, a sequence's last step, or what an attention gives")
+            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, a sequence's first or last step, or what an attention gives")
 
     def check_rows(self, name, of):
         if self.ranks.get(of) is None and self.text.of_unknown_rows(self.text.place(of)):
