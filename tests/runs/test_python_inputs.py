@@ -26,6 +26,15 @@ Y = np.arange(COUNT) % 3
 NAMES = np.array(["owl", "cat", "dog"])[Y]
 
 
+def of_sizes(shape):
+    """A forward that takes a size apart."""
+    def forward(net, x):
+        y = net.conv(x)
+        samples, channels, rows, columns = y.size()
+        return net.head(y.view(*shape(samples, channels, rows, columns)))
+    return forward
+
+
 class Table:
     """A table of columns with labels, as pandas has them."""
 
@@ -189,6 +198,10 @@ class Nets(Case):
                  (lambda net, x: F.dropout2d(net.conv(x), 0.3), "dropout2d 0.3"), (lambda net, x: F.hardswish(F.silu(net.conv(x))), "silu; hardswish"),
                  (lambda net, x: net.head(F.adaptive_avg_pool2d(net.conv(x), (1, 1)).flatten(1)), "globalpool; linear 2"),
                  (lambda net, x: net.head(net.conv(x).mean([2, 3])), "globalpool; linear 2"),
+                 *[(of_sizes(shape), "linear 2") for shape in
+                   (lambda n, c, h, w: (n, c * h * w), lambda n, c, h, w: (-1, h * w * c), lambda n, c, h, w: (n, -1))],
+                 *[(lambda net, x, size=size: (lambda y: net.head(y.view(-1, size(y.shape))))(net.conv(x)), "linear 2")
+                   for size in (lambda shape: np.prod(shape[1:]), lambda shape: shape[1] * shape[2] * shape[-1])],
                  (lambda net, x: net.head(torch.mean(net.conv(x), dim=(-1, -2), keepdim=True).flatten(1)), "globalpool; linear 2"),
                  (lambda net, x: F.softmax(net.head(net.conv(x.float().to(x.device)).mean([2, 3])), dim=-1), "globalpool; linear 2")]
         for forward, text in cases:
@@ -208,9 +221,13 @@ class Nets(Case):
         self.refuse("1: dim is 0; Sounder's loss has it over the classes", sounder.layers, nn.Sequential(nn.Linear(4, 2), nn.Softmax(0)))
         for forward, sentence in ((lambda net, x: net.conv(x).mean(1), "mean: a mean over dimensions 1"),
                                   (lambda net, x: F.adaptive_avg_pool2d(net.conv(x), (7, None)), "output_size is (7, None); give numbers"),
+                                  *[(of_sizes(shape), "view: a view that may join samples and channels; flatten(1)") for shape in
+                                    (lambda n, c, h, w: (c, -1), lambda n, c, h, w: (n * c, h * w),
+                                     lambda n, c, h, w: (-1, c * h), lambda n, c, h, w: (-1, 2 * c * h))],
+                                  (lambda net, x: net.conv(x) * x.size(1), "mul: Sounder has no mul"),
                                   (lambda net, x: net.conv(x.to(torch.float16)), "to: to torch.float16; Sounder computes with float32"),
                                   (lambda net, x: (lambda y: F.leaky_relu(y, inplace=True) + y)(net.conv(x)), "changes in place what is taken again")):
-            self.refuse(sentence, sounder.layers, self.net(forward, conv=nn.Conv2d(1, 4, 3)))
+            self.refuse(sentence, sounder.layers, self.net(forward, conv=nn.Conv2d(1, 4, 3), head=nn.Linear(4, 2)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import collections
 from .axes import LAST, LINES, PLANES, Axes, is_step, dimensions
 from .command import Error
 from .modules import ORDINALS, biased, call_name, embedding_layer, kind_of, layer_of, tensors_by_layer, must
-from .trace import JOINS, KEEP_SHAPE, SHAPES, as_it_came, asks_for_a_size, extent_of
+from .trace import JOINS, KEEP_SHAPE, SHAPES, as_it_came, asks_for_a_size, counts_with_sizes, extent_of, extents_in
 
 
 class _Text:
@@ -160,6 +160,10 @@ class NetReader(Axes):
             raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, and rows of images are squeeze(1)")
         if rank == 3 and isinstance(extents[0], int):
             raise Error(f"{name}: a view that may join samples and steps; flatten(1) joins the steps of each sample")
+        count = dimensions(rank) or 4
+        if counts_with_sizes(extents[0]) or extent_of(extents[0]) or \
+                (counts_with_sizes(extents[1]) and extents_in(extents[1], count) != [*range(1, count)]):
+            raise Error(f"{name}: a view that may join samples and channels; flatten(1) joins each sample's values")
         self.check_rows(name, of)
         self.give(node, self.source(name, of), len(extents))
 

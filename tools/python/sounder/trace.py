@@ -1,4 +1,5 @@
 """A PyTorch module's forward as steps."""
+import dis
 import sys
 
 from .command import Error
@@ -13,23 +14,46 @@ SHAPES = ("view", "reshape", "unsqueeze")  # methods that give a parameter anoth
 JOINS = {"add": "add", "iadd": "add", "add_": "add", "mul": "mul", "imul": "mul", "mul_": "mul", "cat": "concat", "concat": "concat"}
 
 
+def counts_with_sizes(node):
+    """x.size(1) * x.size(2), or np.prod(x.shape[1:])."""
+    inputs = getattr(node, "all_input_nodes", ())
+    return bool(inputs) and call_name(node) in ("mul", "prod", "numel") and all(asks_for_a_size(own) for own in inputs)
+
+
 def asks_for_a_size(node):
-    """x.size(0) or x.shape[0] in x.view(x.size(0), -1)."""
+    """x.size(0) or x.shape[0] in x.view(x.size(0), -1), or a product of such."""
     kind = call_name(node)
     if kind == "getitem":
         return asks_for_a_size(node.args[0])
-    return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
+    is_asked = kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype")
+    return is_asked or kind in ("size", "dim") or counts_with_sizes(node)
+
+
+def _extent(node):
+    """(x, 1) of x.size(1), x.size()[1] or x.shape[1]; (None, None): it is something else."""
+    if getattr(node, "op", None) not in ("call_method", "call_function") or len(node.args) != 2:
+        return None, None
+    whole, which = node.args
+    if call_name(node) == "size":
+        return whole, which
+    is_whole = call_name(node) == "getitem" and ((call_name(whole) == "size" and len(whole.args) == 1) or (call_name(whole) == "getattr" and whole.args[1] == "shape"))
+    return (whole.args[0], which) if is_whole else (None, None)
 
 
 def extent_of(node):
-    """x of x.size(1), x.size()[1] or x.shape[1]; None: it is something else."""
-    if getattr(node, "op", None) not in ("call_method", "call_function") or node.args[1:] != (1,):
-        return None
-    whole = node.args[0]
-    if call_name(node) == "size":
-        return whole
-    is_whole = call_name(node) == "getitem" and ((call_name(whole) == "size" and len(whole.args) == 1) or (call_name(whole) == "getattr" and whole.args[1] == "shape"))
-    return whole.args[0] if is_whole else None
+    """x of x.size(1); None: it is something else."""
+    whole, which = _extent(node)
+    return whole if which == 1 else None
+
+
+def extents_in(node, count):
+    """Which of a value's count dimensions a product has: [1, 2] of x.size(1) * x.size(2); -1: something else."""
+    if not hasattr(node, "op"):
+        return [-1]
+    if call_name(node) == "mul":
+        return sorted(which for own in node.args for which in extents_in(own, count))
+    _, which = _extent(node.args[0] if call_name(node) in ("prod", "numel") else node)
+    return [*range(count)[which]] if isinstance(which, slice) else [which % count if isinstance(which, int) else -1]
 
 
 def as_it_came(node):
@@ -78,20 +102,21 @@ def _untraceable(whose, problem):
     return f"{whose} forward cannot be traced: {problem}; write it without ifs and loops over values"
 
 
-def _trace(net):
-    """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each; arange(x.size(1)) is a step of its own."""
-    import torch.fx
+def _names_to_unpack(frame):
+    """How many names a frame takes a value apart into: 2 in output, state = lstm(x); 0: it does something else."""
+    doing = next(step for step in dis.get_instructions(frame.f_code) if step.offset == frame.f_lasti)
+    return doing.argval if doing.opname == "UNPACK_SEQUENCE" else 0
 
-    def is_pair(node):
-        if call_name(node) == "getitem":
-            return node.args[1] == 1 and is_pair(node.args[0])
-        return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "GRU", "MultiheadAttention")
+
+def _trace(net):
+    """The graph of what the net computes. Values come apart into the names they get; arange(x.size(1)) is a step."""
+    import torch.fx
 
     class Value(torch.fx.Proxy):
         def __iter__(self):
-            if call_name(self.node) == "chunk" and isinstance(self.node.args[1:2], tuple):
-                return iter([self[part] for part in range(self.node.args[1])])
-            return iter((self[0], self[1])) if is_pair(self.node) else super().__iter__()
+            is_chunk = call_name(self.node) == "chunk" and len(self.node.args) > 1
+            parts = _names_to_unpack(sys._getframe(1)) or (self.node.args[1] if is_chunk else 0)
+            return iter([self[part] for part in range(parts)]) if parts else super().__iter__()
 
     class Tracer(torch.fx.Tracer):
         def proxy(self, node):
