@@ -329,6 +329,7 @@ class Python(unittest.TestCase):
             (lambda net, x: (lambda x: net.attention(x, torch.tanh(x), x)[0])(net.table(x)), "attention: attends to another value than its own"),
             (lambda net, x: net.head(net.attention(*[net.table(x)] * 3)), "head: takes all that attention gives"),
             (lambda net, x: net.head(net.lstm(net.table(x))[1][0].squeeze(1)), "takes all that getitem_1 gives"),
+            (lambda net, x: net.head(net.table(x) + torch.zeros(x.size(0), 12, 16)), "add: takes zeros"),
             (lambda net, x: net.head(net.table(x) + net.shift), "add: a parameter outside a layer; Sounder adds such to sequences alone"),
             (lambda net, x: net.head(net.table(x) * net.own), "own: a parameter outside a layer"),
             (lambda net, x: net.head(x.flatten(1)) + net.own, "add: a parameter outside a layer"),

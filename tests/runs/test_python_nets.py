@@ -49,6 +49,12 @@ def last_of_gru(net, x):
     return net.head(hidden[-1])
 
 
+def lstm_of_zeros(net, x):
+    hidden = torch.zeros(net.lstm.num_layers, x.size(0), 8).to(x.device)
+    output, (hidden, cell) = net.lstm(x, (hidden, torch.zeros((2, x.shape[0], 8))))
+    return net.head(output[:, -1, :])
+
+
 def halves(net, x):
     one, other = net.stem(x).chunk(2, dim=1)
     x = channel_shuffle(torch.cat((one, net.branch(other)), 1), 2)
@@ -76,6 +82,7 @@ def masked(net, x):
 # name: net, what it takes, its text
 NETS = {
     "gru": (letters(last_of_gru, gru=nn.GRU(6, 8, 2, batch_first=True)), LETTERS, "embedding 20 6; gru 8; gru 8 last; linear 4"),
+    "lstm of zeros": (letters(lstm_of_zeros, lstm=nn.LSTM(6, 8, 2, batch_first=True)), LETTERS, "embedding 20 6; lstm 8; lstm 8 last; linear 4"),
     "steps of a gru": (letters(lambda net, x: net.head(torch.tanh(net.gru(x)[0]).mean(1)), gru=nn.GRU(6, 8, batch_first=True)), LETTERS,
                        "embedding 20 6; gru 8; tanh; mean; linear 4"),
     "first step": (letters(lambda net, x: net.head(net.encoder(x)[:, 0]), 6, encoder=encoder()), LETTERS,

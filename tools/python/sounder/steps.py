@@ -90,18 +90,21 @@ _Step = collections.namedtuple("_Step", "name node module kind inputs constants"
 class NetReader(Axes):
     """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
     counted: values that are the numbers of all steps, with how many these are or of which value they are the second extent;
-    places: what an embedding has for them, and that value; numbers: what an embedding of a sample's numbers takes; tensors: (word,
+    places: what an embedding has for them, and that value; zeros: values that are all 0; numbers: what an embedding of a sample's numbers takes; tensors: (word,
     [(name, parameter)]) of each layer; order: of the steps."""
 
     def __init__(self, net):
         self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
         self.counted, self.places, self.numbers, self.tensors, self.order, self.kind = {}, {}, set(), [], {}, "output"
+        self.zeros = set()
 
     def source(self, name, node):
         """The place of a value that a layer takes."""
         place = self.text.place(node)
         if node in self.counted or node in self.places:
             raise Error(f"{name}: takes {node.name}, which is of a sequence's steps alone; Sounder adds such to a sequence, as positions")
+        if node in self.zeros:
+            raise Error(f"{name}: takes zeros; Sounder's LSTM and GRU begin with such, and nothing else has them")
         if node in self.tuples:
             raise Error(f"{name}: takes all that {node.name} gives; Sounder goes on with its output, the first of that")
         self.check_takes(name, self.kind, self.ranks.get(node))
@@ -330,6 +333,8 @@ class NetReader(Axes):
 
     def change_type(self, step):
         """False: whole numbers of what a layer gives, which no layer computes."""
+        if step.inputs and step.inputs[0] in self.zeros:
+            return self.zeros.add(step.node)
         kind = self.kind_of_to(step.name, step.node) if step.kind == "to" else step.kind
         if kind in ("long", "int") and self.text.place(step.inputs[0]) >= 0:
             return False
@@ -361,9 +366,10 @@ class NetReader(Axes):
             raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
         if kind == "MultiheadAttention":
             layer = self.attend(name, node, layer)
-        if len(step.inputs) != 1:
-            raise Error(f"{name}: {kind} of {len(step.inputs)} values; Sounder's takes what one layer gives")
-        (of,) = step.inputs
+        inputs = [own for own in step.inputs if own not in self.zeros or kind not in ("LSTM", "GRU")]  # which begin with 0
+        if len(inputs) != 1:
+            raise Error(f"{name}: {kind} of {len(inputs)} values; Sounder's takes what one layer gives")
+        (of,) = inputs
         if kind in ("LSTM", "GRU", "MultiheadAttention"):
             self.tuples[node] = (kind, getattr(module, "num_layers", 0))
         place, rank = self.source(name, of), self.ranks.get(of)
@@ -399,6 +405,7 @@ _STEPS = {
     "chunk": lambda reader, step: reader.chunk(step.name, step.node),
     **dict.fromkeys(("to", "contiguous", "float", "long", "int"), NetReader.change_type),
     **dict.fromkeys(JOINS, NetReader.join_step),
+    **dict.fromkeys(("zeros", "new_zeros", "zeros_like"), lambda reader, step: reader.zeros.add(step.node)),
     "arange": lambda reader, step: reader.count_steps(step.name, step.node),
     "Embedding": lambda reader, step: reader.take_table(step.name, step.node, step.module),
 }

@@ -140,16 +140,19 @@ def _trace(net):
 
     tracer = Tracer()
 
+    def has_steps(value):
+        return isinstance(value, torch.fx.Proxy) or (isinstance(value, (tuple, list)) and any(map(has_steps, value)))
+
     def as_a_step(function):
         def step(*args, **kwargs):
-            traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
+            traced = has_steps((*args, *kwargs.values()))
             return tracer.create_proxy("call_function", function, args, kwargs) if traced else function(*args, **kwargs)
         return step
 
     modes = [(module, module.training) for module in net.modules()]
     # channel_shuffle: ShuffleNet's function, which takes a size apart.
     files = {id(file): file for file in (sys.modules.get(type(module).__module__) for module, _ in modes) if callable(getattr(file, "channel_shuffle", None))}
-    steps = [(file, name, getattr(file, name)) for file, name in ((torch, "arange"), *((file, "channel_shuffle") for file in files.values()))]
+    steps = [(file, name, getattr(file, name)) for file, name in ((torch, "arange"), (torch, "zeros"), *((file, "channel_shuffle") for file in files.values()))]
     for file, name, function in steps:
         setattr(file, name, as_a_step(function))
     try:
