@@ -23,13 +23,21 @@ def _with(text, *settings):
     return " ".join([text, *(f"{word} {value}" for word, value, meant in settings if value != meant)])
 
 
+def _padding(name, module):
+    """In numbers. "same" is half of what a kernel reaches, on either side."""
+    if not isinstance(module.padding, str):
+        return module.padding
+    reach = [step * (size - 1) if module.padding == "same" else 0 for step, size in zip(module.dilation, module.kernel_size)]
+    if any(places % 2 for places in reach):
+        raise Error(f"{name}: padding is 'same' of an even kernel_size; Sounder pads either side alike: take an odd one")
+    return [places // 2 for places in reach]
+
+
 def _conv(name, module):
-    if isinstance(module.padding, str):
-        raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
     must(name, "padding_mode", module.padding_mode, "zeros")
     word = "conv" if len(module.kernel_size) == 2 else "conv1d"
     text = _with(f"{word} {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
-                 ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
+                 ("pad", _sides(_padding(name, module)), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
     return biased(text, module)
 
 
