@@ -83,6 +83,10 @@ const ZooAlgorithm zoo_algorithms[] = {
      "clients take a few steps between two averages, and keep their momentum", "Stich, ICLR 2019"},
     {"post-local-sgd", "combine mean uniform; schedule rounds steps=4 warmup=100",
      "synchronous SGD at first, then local SGD", "Lin, Stich, Patel, Jaggi, ICLR 2020"},
+    {"diloco", "optimizer adamw; combine mean uniform; schedule rounds steps=50; server momentum lr=0.7 nesterov=yes",
+     "replicas take H steps of AdamW between two steps of Nesterov's momentum on the mean of what they changed; H= is "
+     "steps=, and with --trainer the program's optimizer is in AdamW's place",
+     "Douillard et al., arXiv 2311.08105, 2023"},
     {"fedbuff", "combine mean uniform; schedule buffered; stale poly",
      "asynchronous: every K updates that arrive make a step", "Nguyen et al., AISTATS 2022"},
     {"fedasync", "schedule buffered K=1 mixes=models; stale poly; server average lr=0.6; local prox mu=0.005",
@@ -97,6 +101,10 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"semi-sync", "combine mean uniform; schedule buffered lag=1 dispatch=publish",
      "a step takes the first 1 / (1 + lag) of the clients, which then start again",
      "n-softsync, Zhang et al., IJCAI 2016"},
+    {"async-diloco", "optimizer adamw; combine mean uniform; schedule buffered K=1 steps=50; server nesterov lr=0.7",
+     "diloco in which every replica gives when it is ready, and the momentum joins once in as many arrivals as there "
+     "are replicas",
+     "Liu et al., arXiv 2401.09135, 2024"},
     {"easgd", "local elastic; combine mean uniform; server elastic; schedule rounds steps=10",
      "elastic averaging: springs tie the clients' models to a centre", "Zhang, Choromanska, LeCun, NIPS 2015"},
     {"eamsgd",

@@ -83,9 +83,27 @@ static bool share_name(Part a, Part b) {
     return strcmp(part_names[a], part_names[b]) == 0;
 }
 
+// Lists where a word that is misplaced has a meaning: "nesterov" is a server rule, and a choice of optimizer sgd.
+static bool find_places(char places[256], const char *word) {
+    *places = '\0';
+    for (int part = 0; part < PART_COUNT; part++)
+        for (uint32_t row = 0; part_rule((Part)part, row); row++) {
+            const RuleText *rule = part_rule((Part)part, row);
+            const int n = rule_number_named(rule, word, strlen(word));
+            const char *const *words = n < 0 ? NULL : rule->numbers[n].words;
+            const bool is_switch = words && words[0] && strcmp(words[0], "no") == 0;
+            if (strcmp(rule->name, word) == 0)
+                rule_text_add(places, 256, "%s\"%s %s\"", *places ? " or " : "", part_names[part], word);
+            else if (is_switch)
+                rule_text_add(places, 256, "%s\"%s %s %s=%s\"", *places ? " or " : "", part_names[part], rule->name,
+                              word, words[1]);
+        }
+    return *places != '\0';
+}
+
 // An unknown or missing rule: lists all rules of the parts that have this name.
 static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
-    char names[512] = "";
+    char names[512] = "", places[256];
     Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
     for (int named = (int)part; named < PART_COUNT && share_name(part, (Part)named); named++)
         for (uint32_t row = 0; part_rule((Part)named, row); row++) {
@@ -96,6 +114,11 @@ static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
         fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part], names);
         return rule_text_sketch(of, of->words[0], err);
     }
+    if (find_places(places, of->words[1])) {
+        fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s: write %s; the %s rules are %s", PART_ARGS(of),
+             part_names[part], of->words[1], places, part_names[part], names);
+        return rule_text_sketch(of, of->words[1], err);
+    }
     fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s%s%s%s; there are %s", PART_ARGS(of), part_names[part],
          of->words[1], suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
          suggestion.best ? "?" : "", names);
@@ -105,6 +128,12 @@ static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
 // Names of algorithms are possible in the first part alone, so that only there they are suggested.
 static Status refuse_name(const RuleWords *of, Error *err) {
     Suggestion suggestion = {.typed = of->words[0]};
+    char places[256];
+    if (find_places(places, of->words[0])) {
+        fail(err, STATUS_USAGE, "%.60s: no such %s: write %s", of->words[0], of->number == 1 ? "algorithm" : "part",
+             places);
+        return rule_text_sketch(of, of->words[0], err);
+    }
     for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
@@ -247,6 +276,24 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     TRY(read_parts(&reader, text, err));
     TRY(check_pairs(recipe, err));
     return check_numbers(recipe, err);
+}
+
+static bool names_part(const char *text, Part part) {
+    const size_t length = strlen(part_names[part]);
+    for (const char *at = text; at; at = strchr(at, ';')) {
+        at += strspn(at, "; \t\n");
+        if (strncmp(at, part_names[part], length) == 0 && strchr(" \t\n", at[length])) return true;
+    }
+    return false;
+}
+
+// With other numbers than its row's the optimizer was meant, and the clash with a trainer says so.
+void recipe_leave_optimizer(Recipe *recipe, const char *text) {
+    Chosen presets;
+    const uint32_t row = recipe->optimizer.row;
+    rule_choose(&presets, part_rule(PART_OPTIMIZER, row), row);
+    if (!names_part(text, PART_OPTIMIZER) && memcmp(&presets, &recipe->optimizer, sizeof presets) == 0)
+        rule_choose(&recipe->optimizer, part_rule(PART_OPTIMIZER, 0), 0);
 }
 
 // The first word of a text, for messages. A part's word alone says too little, so that its rule is added ("server

@@ -57,6 +57,10 @@ static_assert(sizeof(Recipe) == PART_COUNT * sizeof(Chosen) &&
 // Reads an algorithm. USAGE, with both sides if two rules do not go together (clashes.h).
 Status recipe_parse(Recipe *recipe, const char *text, Error *err);
 
+// Takes the optimizer of a name (diloco's AdamW) out of the recipe: with a trainer the program's own is in its place.
+// An optimizer that the text names itself, or whose numbers it gives, stays, and clashes.
+void recipe_leave_optimizer(Recipe *recipe, const char *text);
+
 EngineKind recipe_engine(const Recipe *recipe);
 
 // The first word of an algorithm's text ("fedprox"), or the first two if it begins with a part ("local prox").

@@ -100,8 +100,11 @@ static Status refuse_value(const RuleWords *of, const RuleNumber *number, const 
 }
 
 int rule_number_named(const RuleText *rule, const char *name, size_t bytes) {
-    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
-        if (strlen(rule->numbers[n].name) == bytes && memcmp(rule->numbers[n].name, name, bytes) == 0) return n;
+    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++) {
+        const char *const names[] = {rule->numbers[n].name, rule->numbers[n].also};
+        for (int i = 0; i < 2 && names[i]; i++)
+            if (strlen(names[i]) == bytes && memcmp(names[i], name, bytes) == 0) return n;
+    }
     return -1;
 }
 

@@ -20,8 +20,9 @@ typedef struct RuleNumber {
     double preset, minimum, maximum; // preset NAN: `derived` says which option or number sets it
     const char *words[RULE_WORDS];
     const char *derived;
-    bool whole; // numbers with a fraction are refused
-    bool names; // no number but names or patterns, separated by commas: Chosen.names
+    const char *also; // a second name, that of its paper ("H" for steps); NULL: none
+    bool whole;       // numbers with a fraction are refused
+    bool names;       // no number but names or patterns, separated by commas: Chosen.names
 } RuleNumber;
 
 typedef struct RuleText {

@@ -96,6 +96,10 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
          "schedule and stale"},
         {"server momentun",
          "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are average, ..."},
+        {"nesterov", "nesterov: no such algorithm: write \"optimizer sgd nesterov=yes\" or \"server momentum "
+                     "nesterov=yes\" or \"server nesterov\""},
+        {"server adamw", "part 1 (\"server adamw\"): no server rule adamw: write \"optimizer adamw\"; the server rules "
+                         "are average, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, ..."},
         {"send qsgd 2.5", "part 1 (\"send qsgd 2.5\"): levels=2.5: needs a whole number from 1 to 65535"},
         {"send top_k", "part 1 (\"send top_k\"): no send rule top_k, did you mean top-k?; there are unclipped, clip, "

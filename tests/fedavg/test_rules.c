@@ -153,6 +153,20 @@ static void momentum_is_that_of_the_papers(void **state) {
     }
     check_steps("fedavgm lr=0.5", heavy);
     check_steps("fedavgm lr=0.5 nesterov=yes", nesterov);
+    check_steps("server nesterov lr=0.5", nesterov);
+    check_steps("server nesterov lr=0.5 every=1", nesterov);
+}
+
+// Liu et al. 2024, Algorithm 3 with c = 0: the rounds' own parts join at once, their momentum in every second round.
+static void delayed_momentum_joins_once_in_n_rounds(void **state) {
+    (void)state;
+    double m = 0, buffer = 0, w = 1, expected[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        buffer += MEANS[r];
+        if (r % 2 == 1) m = 0.9 * m + buffer / 2, buffer = 0;
+        expected[r] = w += 0.5 * (MEANS[r] / 2 + (r % 2 == 1 ? 0.9 * m : 0));
+    }
+    check_steps("server nesterov lr=0.5 every=2", expected);
 }
 
 static void adaptive_rules_are_those_of_reddi_and_others(void **state) {
@@ -381,6 +395,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(no_pass_of_a_late_visit_is_that_of_an_early_one),
         cmocka_unit_test(springs_conserve_the_sum_of_centre_and_replicas_exactly),
         cmocka_unit_test(momentum_is_that_of_the_papers),
+        cmocka_unit_test(delayed_momentum_joins_once_in_n_rounds),
         cmocka_unit_test(adaptive_rules_are_those_of_reddi_and_others),
         cmocka_unit_test(block_momentum_is_classical_or_looks_ahead),
         cmocka_unit_test(the_majority_of_signs_decides_and_a_tie_moves_nothing),

@@ -28,7 +28,7 @@ REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alon
 REASONS["secagg", "card"] = "send masked of --algorithm is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
 COLUMNS = ("workers", "storm", "killed", "nodes")
-LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync", "async-easgd", "async-eamsgd")
+LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync", "async-easgd", "async-eamsgd", "async-diloco")
 for name in LATE:
     REASONS[name, "card"] = "schedule buffered of --algorithm is for the CPU alone"
 for name in ("easgd", "eamsgd"):
@@ -39,7 +39,7 @@ NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
-STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware")  # whose clients' steps know no momentum
+STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "async-diloco")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish; combine mean samples", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -54,6 +54,7 @@ SAME = {
     "easgd alpha=0.5": ["easgd 0.5; send masked", "eamsgd 0.5; optimizer sgd"],
     "local-sgd": ["post-local-sgd warmup=0", "local-sgd; send masked"],
     "local-sgd steps=1": ["post-local-sgd"],
+    "diloco H=5": ["diloco steps=5; server nesterov lr=0.7 every=1"],
 }
 
 

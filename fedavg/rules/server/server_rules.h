@@ -17,13 +17,15 @@
 #include "fedavg/rules/server/dyn.h"
 #include "fedavg/rules/server/elastic.h"
 #include "fedavg/rules/server/momentum.h"
+#include "fedavg/rules/server/nesterov.h"
 #include "fedavg/rules/server/rounds_mean.h"
 #include "fedavg/rules/server/scaffold.h"
 #include "fedavg/rules/server/vote.h"
 
 // The rows of the table, in this order. Recipes that name none have the first.
 #define SERVER_RULES(X)                                                                                                \
-    X(average) X(momentum) X(adagrad) X(adam) X(yogi) X(bmuf) X(scaffold) X(dyn) X(vote) X(rounds_mean) X(elastic)
+    X(average)                                                                                                         \
+    X(momentum) X(adagrad) X(adam) X(yogi) X(bmuf) X(scaffold) X(dyn) X(vote) X(rounds_mean) X(elastic) X(nesterov)
 
 #define SERVER_ROW(name) SERVER_ROW_##name,
 enum { SERVER_RULES(SERVER_ROW) SERVER_RULE_COUNT };

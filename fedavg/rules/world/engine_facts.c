@@ -18,6 +18,7 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
                                      .minimum = 1,
                                      .maximum = 1e6,
                                      .derived = "--local-epochs",
+                                     .also = "H",
                                      .whole = true},
                    [ROUNDS_WARMUP] = {.name = "warmup", .preset = 0, .minimum = 0, .maximum = 1e9, .whole = true}}}},
     [ENGINE_WILD] =

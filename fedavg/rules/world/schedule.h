@@ -51,7 +51,8 @@ enum { TWICE_YES, TWICE_NO };         // whether a client may have two updates i
             {.name = "bound", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true},          \
             {.name = "max-staleness", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true},  \
             {.name = "mixes", .words = {"updates", "models"}}, {.name = "twice", .words = {"yes", "no"}}, {            \
-            .name = "steps", .preset = NAN, .minimum = 1, .maximum = 1e6, .derived = "--local-epochs", .whole = true   \
+            .name = "steps", .preset = NAN, .minimum = 1, .maximum = 1e6, .derived = "--local-epochs", .also = "H",    \
+            .whole = true                                                                                              \
         }                                                                                                              \
     }
 

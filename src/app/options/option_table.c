@@ -44,7 +44,7 @@ static bool steps_once(const Options *options, const Recipe *recipe) {
 static bool has_momentum(const Options *options) {
     Recipe recipe;
     Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
+    return options_recipe(&recipe, options, &ignored) != STATUS_OK ||
            (recipe.optimizer.row == OPTIMIZER_SGD && recipe.personal.row != PERSONAL_MOREAU &&
             !steps_once(options, &recipe));
 }
@@ -56,7 +56,7 @@ static bool counts_epochs(const Options *options) {
 static bool spends_epsilon(const Options *options) {
     Recipe recipe;
     Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK && recipe.release.row != RELEASE_EXACT &&
+    return options_recipe(&recipe, options, &ignored) == STATUS_OK && recipe.release.row != RELEASE_EXACT &&
            !isnan(recipe.release.number[RELEASE_EPSILON]);
 }
 

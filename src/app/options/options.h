@@ -139,6 +139,9 @@ typedef struct Options {
 
 void options_defaults(Options *options);
 
+// Reads --algorithm. With --trainer a name's optimizer is left out. USAGE as recipe_parse.
+Status options_recipe(Recipe *recipe, const Options *options, Error *err);
+
 // Returns the rules of the algorithm, or those of fedavg if options_resolve will refuse the text.
 Algorithm options_algorithm(const Options *options);
 

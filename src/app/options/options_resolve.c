@@ -223,16 +223,22 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
+Status options_recipe(Recipe *recipe, const Options *options, Error *err) {
+    TRY(recipe_parse(recipe, options->algorithm, err));
+    if (options->trainer[0]) recipe_leave_optimizer(recipe, options->algorithm);
+    return STATUS_OK;
+}
+
 Algorithm options_algorithm(const Options *options) {
     Recipe recipe;
     Error ignored;
-    if (recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK) recipe_parse(&recipe, "fedavg", &ignored);
+    if (options_recipe(&recipe, options, &ignored) != STATUS_OK) recipe_parse(&recipe, "fedavg", &ignored);
     return algorithm_of(&recipe);
 }
 
 static Status read_algorithm(Options *options, Error *err) {
     Error part;
-    const Status status = recipe_parse(&options->recipe, options->algorithm, &part);
+    const Status status = options_recipe(&options->recipe, options, &part);
     TRY(options_blame(options, "algorithm", ": ", status, &part, err));
     options->training.nesterov =
         options->recipe.optimizer.row == OPTIMIZER_SGD && options->recipe.optimizer.number[0] != 0;

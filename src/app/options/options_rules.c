@@ -10,6 +10,7 @@
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/world/client_list.h"
 #include "fedavg/rules/world/schedule.h"
 #include "option_table.h"
@@ -237,6 +238,8 @@ Status options_resolve_buffered(Options *options, Error *err) {
     if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->population;
     number[BUFFERED_M] = options->clients_per_round;
     number[BUFFERED_K] = buffer_size(number);
+    double *every = &options->recipe.server.number[NESTEROV_EVERY];
+    if (options->recipe.server.row == SERVER_ROW_nesterov && isnan(*every)) *every = number[BUFFERED_M];
     if (options->resume[0] && options_clock_is_real(options)) TRY(options_check_resumed(options, options->rounds, err));
     if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
     return options_refuse(options, "algorithm", err,
