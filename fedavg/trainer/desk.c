@@ -54,6 +54,7 @@ static void place_parts(Desk *desk, const RunMemory *memory) {
     desk->room = (uint32_t)longest;
     desk->weights = part(desk, vector);
     if (desk_has_shift(memory)) desk->shift = part(desk, vector);
+    if (memory->algorithm.local->measures) desk->gradients = part(desk, vector);
     if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
@@ -155,6 +156,7 @@ JsonObject *desk_told(JsonObject *told, const Desk *desk) {
     put_whole(told, "bytes", (int64_t)desk->bytes);
     desk_put_part(told, "weights", desk->memory, desk->weights);
     desk_put_part(told, "shift", desk->memory, desk->shift);
+    desk_put_part(told, "gradients", desk->memory, desk->gradients);
     desk_put_part(told, "state", desk->memory, desk->state);
     desk_put_part(told, "order", desk->memory, desk->order);
     desk_put_part(told, "ends", desk->memory, desk->ends);

@@ -9,6 +9,7 @@
 //
 //   weights   in: the weights that the turn begins with; out: the trained ones
 //   shift     in: what the algorithm adds to every gradient, beside pull * weight
+//   gradients out: the mean of the turn's gradients, if the answer says so
 //   state     in and out: what the client keeps from turn to turn (--client-optimizer-state keep)
 //   order     in: sample numbers of all batches, one after the other
 //   ends      in: where each batch ends in order
@@ -33,6 +34,7 @@ typedef struct Desk {
     // Its parts, in the memory:
     float *weights;         // (parameters)
     float *shift;           // (parameters); NULL: no algorithm adds to the gradients
+    float *gradients;       // (parameters); NULL: no rule asks for them
     float *state;           // (trainer.state_floats) that a client's turn begins and ends with; NULL: clients keep none
     float *answers;         // (samples of a test, classes) the net's answers, in the turn's order; NULL: not wanted
     uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends

@@ -190,6 +190,7 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
     put_real(line, "clip", config->training.clip);
     put_real(line, "pull", (double)turn->pull);
     put_whole(line, "shifts", turn->shifts);
+    if (turn->measures) put_whole(line, "measures", 1);
     put_whole(line, "keeps", turn->keeps);
     put_whole(line, "viewed", turn->viewed);
     if (turn->still_first < turn->still_end) put_still(line, &trainer->memory->tensors, turn);
@@ -227,8 +228,8 @@ static Status check_numbers(const json_t *answer, Error *err) {
     static const struct {
         const char *key;
         double most;
-    } numbers[] = {{"turn", 0},    {"loss_sum", 0},   {"hits", 0},     {"counted", 0},
-                   {"answers", 0}, {"samples", 9e15}, {"steps", 9e15}, {"travel", 1e30}};
+    } numbers[] = {{"turn", 0},       {"loss_sum", 0}, {"hits", 0},      {"counted", 0},   {"answers", 0},
+                   {"samples", 9e15}, {"steps", 9e15}, {"travel", 1e30}, {"gradients", 0}, {"other_steps", 0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const char *key = numbers[i].key;
         const double most = numbers[i].most, number = number_of(answer, key, 0);
@@ -288,6 +289,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .samples = (uint64_t)samples,
                               .steps = (uint64_t)number_of(told, "steps", 0),
                               .travel = travel,
+                              .other_steps = number_of(told, "other_steps", 0) != 0,
+                              .gradients = number_of(told, "gradients", 0) != 0 && trainer->desk.gradients != NULL,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     trainer_read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));

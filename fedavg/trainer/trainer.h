@@ -54,6 +54,7 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
+    bool measures;                   // the algorithm divides by what the steps amount to
     bool keeps;                      // desk.state has the client's state, and gets its next one
     bool viewed;                     // the batches have rows of samples as the client sees them
     uint64_t still_first, still_end; // parameters of whole tensors that rest; equal: all are trained
@@ -70,6 +71,8 @@ typedef struct TrainerAnswer {
     bool answers; // desk.answers has the net's answer for each sample of the test
     uint64_t samples, steps;
     double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
+    bool other_steps;  // than those of SGD with the turn's lr and momentum
+    bool gradients;    // desk.gradients has their mean
     bool steps_stated; // the trainer's author says how many steps, or the travel; otherwise they were only counted
     char kept[TRAINER_KEPT_BYTES]; // of a turn that checks: such things by name; "": none, or the trainer cannot say
     MetricSums metrics;

@@ -164,7 +164,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
     job->samples =
         model->steps.sum ? model->steps.drawn : walk_samples(&walk, count, memory->config->training.batch_size);
-    if (model->by.trainer) trainer_turn_count_steps(model, job, &turn.rule, key);
+    if (model->by.trainer) trainer_turn_count_steps(model, job, &turn.rule, &turn.at, key);
     personal_conclude(model, job, round);
     if (memory->algorithm.local->contrasts && job->state_to != NO_CLIENT_STATE)
         client_state_row_write(&memory->client_state, job->state_to, model->weights, memory->config->parameters);

@@ -105,6 +105,11 @@ static void warn_of_samples(const LocalModel *model, uint32_t client, uint32_t e
         client, (unsigned long long)samples, asked, epochs);
 }
 
+// Whether the algorithm divides by what the steps of a turn amount to.
+static bool measures(const RunMemory *memory) {
+    return memory->algorithm.local->measures || memory->algorithm.combine->cut;
+}
+
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -119,6 +124,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .weight_decay = step->sgd.weight_decay,
                               .pull = step->pull,
                               .shifts = step->shift != NULL,
+                              .measures = measures(model->memory),
                               .keeps = step->state || step->state_after,
                               .viewed = trainer_view_differs(model),
                               .still_first = model->net.still_first,
@@ -154,10 +160,19 @@ static void warn_of_steps(const LocalModel *model, const Job *job, uint64_t aske
         (unsigned long long)model->by.answer.steps);
 }
 
+// Once per run, too.
+static void warn_of_optimizer(const LocalModel *model, const Job *job) {
+    if (model->by.answer.steps_stated || atomic_exchange(&model->memory->control->steps_warned, 1) != 0) return;
+    log_warning(
+        "client %u: its trainer's steps are not those of SGD with turn.lr and turn.momentum, and combine nova divides "
+        "by the length of a training, which is known for SGD alone; say turn.hand_in(travel=...)",
+        job->client);
+}
+
 // The plan follows from the batches, as the parent has computed it. A trainer may stop early, or let several batches
 // make one step: SCAFFOLD and FedNova divide by what was made. A trainer that says nothing of steps has made
 // those of the plan.
-void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round) {
+void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, LocalVectors *at, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const Chosen *chosen = &config->recipe.local;
@@ -170,14 +185,17 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     if (answer->samples > 0) job->samples = answer->samples;
     if (answer->steps > 0) job->steps = answer->steps;
     if (combine_is_told(&config->recipe.combine)) turn->counts = (double)job->samples / WEIGHTS_TOLD_UNIT;
+    if (answer->gradients) at->full_gradient = model->by.trainer->desk.gradients;
+    turn->looks = answer->gradients;
+    if (answer->other_steps && memory->algorithm.combine->cut) warn_of_optimizer(model, job);
     if (job->steps == asked && answer->travel == 0) return;
     const double size_ratio = turn->size_ratio, counts = turn->counts;
     *turn = local_turn(chosen, &training, job->steps, size_ratio);
-    turn->counts = counts;
+    turn->counts = counts, turn->looks = answer->gradients;
     if (answer->travel > 0) turn->displacement = answer->travel;
     job->reach = answer->travel > 0 && lr > 0 ? answer->travel / lr : local_reach(chosen, &training, job->steps);
     if (memory->algorithm.combine->cut) turn->counts = planned / job->reach;
-    if (memory->algorithm.combine->cut || memory->algorithm.local->measures) warn_of_steps(model, job, asked);
+    if (measures(memory) && !answer->gradients) warn_of_steps(model, job, asked);
 }
 
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,

@@ -11,8 +11,8 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
                            const char *part, uint32_t client);
 
 // After the training of a job: the rule's turn, and the job, get the steps that the trainer made in place of those that
-// were planned.
-void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round);
+// were planned; the vectors get the mean of its gradients, if it has told them.
+void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, LocalVectors *at, uint32_t round);
 
 // begin clears what the trainer has told before a job's first turn; end copies it into the job before queue_finish.
 // Both do nothing without a trainer.

@@ -70,8 +70,83 @@ if os.environ["BY"] == "hand":
 sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
 '''
 
+# Each client draws the weights to its own number by a loss whose gradient is (1 + number) * (w - number), by an optimizer of its own.
+DRAWN = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+def slope(w, client):
+    return (1 + client) * (w - client)
+def numpy_train(net, turn):
+    m, v, momentum = np.zeros(3), np.zeros(3), np.zeros(3)
+    for t, (x, y) in enumerate(turn.batches(), 1):
+        g = {"w": slope(net["w"], turn.client).astype(np.float64)}
+        turn.add(1.0, len(y))
+        turn.correct(g)
+        if turn.options["by"] == "adam":
+            m, v = 0.9 * m + 0.1 * g["w"], 0.999 * v + 0.001 * g["w"] ** 2
+            net["w"] -= 0.1 * m / (1 - 0.9 ** t) / (np.sqrt(v / (1 - 0.999 ** t)) + 1e-8)
+        else:
+            if turn.clip: g["w"] *= min(1, turn.clip / np.linalg.norm(g["w"]))
+            momentum = turn.momentum * momentum + g["w"] + turn.weight_decay * net["w"]
+            net["w"] -= turn.lr * momentum
+    if turn.options.get("tells"): turn.hand_in(steps=t)
+def test(net, turn):
+    for x, y in turn.batches():
+        turn.add(1.0, len(y), hits=0)
+def torch_train(net, turn):
+    optimizer = torch.optim.Adam([net.w], lr=0.1)
+    for x, y in turn.batches():
+        optimizer.zero_grad()
+        ((1 + turn.client) * (net.w - turn.client) ** 2 / 2).sum().backward()
+        turn.correct(); turn.add(1.0, len(y)); optimizer.step()
+if "torch" in sys.argv:
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([0.5, -1.0, 2.0]))
+    sounder.serve(Net, torch_train, test)
+sounder.serve({"w": np.array([0.5, -1, 2], np.float32)}, numpy_train, test)
+'''
+
+
+def scaffold_by_adam(rounds):
+    """The weights of DRAWN's four clients, with four steps each and control variates that are means of gradients."""
+    w, common, kept = np.array([0.5, -1, 2]), np.zeros(3), np.zeros((4, 3))
+    for _ in range(rounds):
+        ends, before = [], kept.copy()
+        for client in range(4):
+            own, m, v, gradients = w.copy(), np.zeros(3), np.zeros(3), []
+            for t in range(1, 5):
+                gradients.append((1 + client) * (own - client))
+                g = gradients[-1] + common - before[client]
+                m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+                own -= 0.1 * m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+            ends.append(own)
+            kept[client] = np.mean(gradients, 0)
+        common, w = common + (kept - before).mean(0), np.mean(ends, 0)
+    return w
+
 
 class Turns(TrainerCase):
+    def test_scaffold_keeps_mean_gradients_after_other_steps_than_sgds(self):
+        self.write("drawn.py", DRAWN)
+        for kind in ("numpy", "torch") if torch else ("numpy",):
+            _, err = self.run_with(kind, "--algorithm", "scaffold", "--trainer-option", "by=adam", "--rounds", "5", script=f"drawn.py {kind}")
+            np.testing.assert_allclose(self.weights(kind)["w"], scaffold_by_adam(5), rtol=0, atol=1e-5)
+            self.assertEqual(err, "")
+
+    def test_plain_sgd_keeps_the_bits_of_its_steps_and_fednova_says_what_it_cannot_know(self):
+        self.write("drawn.py", DRAWN)
+        given = ["--clip-grad-norm", "2", "--weight-decay", "0.01"]
+        for name, options in (("seen", "by=sgd"), ("told", "by=sgd tells=1")):
+            _, err = self.run_with(name, "--algorithm", "scaffold", *given, "--trainer-option", options, script="drawn.py")
+            self.assertEqual(err, "")
+        self.assertEqual(self.model("seen"), self.model("told"))
+        _, err = self.run_with("nova-adam", "--algorithm", "fednova", "--trainer-option", "by=adam", script="drawn.py")
+        self.assertEqual(err.count("known for SGD alone; say turn.hand_in(travel=...)"), 1, err)
+
     def test_what_follows_hand_in_reaches_no_run(self):
         self.write("tail.py", COUNTS.replace("TAIL", "turn.state = [3, 4]; turn.hand_in(steps=4); net['w'] *= 100; turn.state[:] = 9").replace("HITS", "0"))
         self.run_with("tail", script="tail.py")  # 4 clients of 40 samples: 4 batches a round, two rounds

@@ -25,8 +25,8 @@ typedef struct Parameter {
     float own;    // as trained by the client
     float state;  // the client's state; 0 before its first turn
     float common; // the server rule's message to all clients
-    // The gradient of the client's mean loss over all its samples, at the weights it began with; 0 unless the rule asks
-    // for it (looks).
+    // With LocalTurn.looks: the gradient of the client's mean loss over all its samples, at the weights it began with;
+    // of a trainer's turn, the mean of the gradients of its steps. 0 otherwise.
     float full_gradient;
 } Parameter;
 
@@ -36,6 +36,7 @@ typedef struct LocalTurn {
     double displacement;         // how far a constant gradient of 1 moves a weight during the training
     double size_ratio;           // the mean number of samples per client / this client's
     double counts;               // what the client's share is multiplied with: 1 if it made the steps that were planned
+    bool looks;                  // Parameter.full_gradient is there
     double ahead;                // by how many velocities the gradients of a replica are taken ahead of it
 } LocalTurn;
 

@@ -38,7 +38,7 @@ double local_pull(const Chosen *chosen, const LocalTurn *turn) {
 // The numbers are copied, because prepare may change them for this client: FedDyn scales its alpha by the client's
 // size.
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio) {
-    LocalTurn turn = {.size_ratio = size_ratio, .counts = 1};
+    LocalTurn turn = {.size_ratio = size_ratio, .counts = 1, .looks = local_looks(chosen)};
     memcpy(turn.number, chosen->number, sizeof turn.number);
     if (local_rules[chosen->row]->prepare) local_rules[chosen->row]->prepare(&turn);
     turn.displacement = displacement_of(training, local_pull(chosen, &turn), steps);

@@ -7,6 +7,9 @@
 // A_k is K lr with plain SGD; in general it is the distance that the local optimizer moves a weight along a constant
 // gradient of 1, so that c_k remains an average of gradients with any momentum and any number of steps. The server's
 // half is in server/scaffold.h.
+//
+// A trainer may step by any optimizer. After other steps than SGD's it tells the mean of its gradients, which becomes
+// c_k as with option I.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 
@@ -19,7 +22,7 @@ BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
 
 // With a learning rate of 0 the displacement carries no information about gradients: c_k stays.
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
-    if (turn->number[0] != 0) return local_on_grid(p->full_gradient);
+    if (turn->looks) return local_on_grid(p->full_gradient);
     if (turn->displacement == 0) return p->state;
     const float gradient = (float)(((double)p->global - (double)p->own) / turn->displacement);
     return local_on_grid(p->state - p->common + gradient);

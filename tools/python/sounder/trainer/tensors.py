@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from ..command import Error
-from .stays import ArrayStays
+from .stays import ArrayStays, step_of
 
 
 def chosen(names, exchange):
@@ -92,17 +92,47 @@ class ArrayNet:
         for taken in indices:
             yield self.batch(taken if split.x is None else data.enter(split.x[taken]), split.y[taken])
 
-    def correct(self, pull, shifts, gradients):
-        if gradients is None:
+    def gradients(self, given, fills):
+        """{name: gradient} of what travels. fills: something is to be added to them."""
+        if given is None and fills:
             raise Error("turn.correct(): a net of arrays has no gradients of its own; give them: turn.correct({'w': gradient})")
-        for name, gradient in gradients.items():
+        for name, gradient in (given or {}).items():
             if name not in self.net:
                 raise Error(f"turn.correct(): the net has no array {name}; it has {', '.join(list(self.net)[:8])}")
             if not isinstance(gradient, np.ndarray):
                 raise Error(f"turn.correct(): {name} is changed in place, which {type(gradient).__name__} does not allow; give np.array(gradient)")
-            if name not in self.on_desk:  # it does not travel
-                continue
+        return {name: gradient for name, gradient in (given or {}).items() if name in self.on_desk}
+
+    def correct(self, gradients, pull, shifts):
+        for name, gradient in gradients.items():
             gradient += pull * self.net[name] + (self.shifts[name] if shifts else 0)
+
+    def weights(self):
+        return {name: self.net[name] for name in self.on_desk}
+
+    def sums(self):
+        """Zeros, (parameters) floats, and their parts by name."""
+        floats = np.zeros(sum(value.size for value in self.values()), np.float32)
+        return floats, self._views(floats, self.tensors())
+
+    def add_up(self, sums, gradients):
+        for name, gradient in gradients.items():
+            sums[name] += gradient
+
+    def sample(self, arrays):
+        """Some numbers of each array that travels, as one vector; zeros where it is missing."""
+        parts = []
+        for name, shape in self.shapes.items():
+            step = step_of(int(np.prod(shape, dtype=np.int64)), len(self.shapes))
+            part = np.ravel(arrays.get(name, np.zeros(shape)))[::step]
+            parts.append(part.astype(np.complex128).view(np.float64) if name in self.complex else part.astype(np.float64))
+        return np.concatenate(parts)
+
+    def norm(self, gradients):
+        return float(np.sqrt(sum(np.linalg.norm(gradient) ** 2 for gradient in gradients.values())))
+
+    def rounding(self):
+        return float(np.finfo(np.float32).eps)
 
     def state(self, floats):
         return floats

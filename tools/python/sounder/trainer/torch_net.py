@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ..command import Error
+from .stays import step_of
 from .tensors import check_same, chosen, views
 from .torch_gpu import GpuDesk, widened
 from .torch_stays import TorchStays, in_slot, slots
@@ -177,23 +178,57 @@ class TorchNet:
             yield self.batch(taken if split.x is None else data.enter(split.x[taken]), split.y[taken])
 
     @torch.no_grad()
-    def correct(self, pull, shifts, gradients):
-        if gradients is not None:
+    def gradients(self, given, fills):
+        """{name: gradient} of what learns and travels. fills: something is to be added to them, and what is added is dense."""
+        if given is not None:
             raise Error("turn.correct(): the gradients of a module are its own; call it without any")
-        learn = {name: tensor for name, tensor in self.parts.items() if tensor.requires_grad}
-        for tensor in learn.values():
-            if tensor.grad is None:
+        found = {}
+        for name, tensor in self.parts.items():
+            if not tensor.requires_grad:
+                continue
+            if fills and tensor.grad is None:
                 tensor.grad = torch.zeros_like(tensor)
-            elif tensor.grad.is_sparse:  # what is added is dense
+            elif fills and tensor.grad.is_sparse:
                 tensor.grad = tensor.grad.to_dense()
-        if shifts:
-            shift = self.gpu.shifts() if self.gpu else self.shifts
-            for name, tensor in learn.items():
-                grad = _real(tensor.grad)
-                grad += shift[name].to(grad.device, grad.dtype)
-        if pull:
-            for tensor in learn.values():
-                tensor.grad.add_(tensor, alpha=pull)
+            if tensor.grad is not None:
+                found[name] = _real(tensor.grad.to_dense() if tensor.grad.is_sparse else tensor.grad)
+        return found
+
+    @torch.no_grad()
+    def correct(self, gradients, pull, shifts):
+        shift = self.gpu.shifts() if self.gpu and shifts else self.shifts
+        for name, gradient in gradients.items() if shifts else ():
+            gradient += shift[name].to(gradient.device, gradient.dtype)
+        for name, gradient in gradients.items() if pull else ():
+            gradient.add_(_real(self.parts[name]), alpha=pull)
+
+    def weights(self):
+        return {name: _real(tensor.detach()) for name, tensor in self.parts.items() if tensor.requires_grad}
+
+    def sums(self):
+        """Zeros, (parameters) floats, and their parts by name."""
+        floats = torch.zeros(sum(_real(tensor).numel() for tensor in self.parts.values()), device=self.device)
+        return floats, views(floats, self.tensors())
+
+    def add_up(self, sums, gradients):
+        for name, gradient in gradients.items():
+            sums[name] += gradient.to(self.device)
+
+    def sample(self, tensors):
+        """Some numbers of each tensor that learns and travels, as one vector; zeros where it is missing."""
+        parts = []
+        for name, tensor in self.weights().items():
+            step = step_of(tensor.numel(), len(self.parts))
+            part = tensors.get(name)
+            part = torch.zeros_like(tensor) if part is None else part.detach()
+            parts.append(part.flatten()[::step].to(self.device, torch.float64))
+        return torch.cat(parts).cpu().numpy()
+
+    def norm(self, gradients):
+        return 0.0 if not gradients else float(torch.stack([gradient.detach().norm().to(self.device, torch.float64) for gradient in gradients.values()]).norm())
+
+    def rounding(self):
+        return max(torch.finfo(tensor.dtype).eps for tensor in self.weights().values())
 
     def state(self, floats):
         return torch.from_numpy(floats)

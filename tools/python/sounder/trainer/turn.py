@@ -8,6 +8,7 @@ from ..command import Error
 from ..seeds import seed_all
 from . import samples
 from .kept import Kept
+from .steps_taken import StepsTaken
 
 
 def _detached(value):
@@ -68,6 +69,7 @@ class Turn:
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = self._answers = 0
+        self._taken = None
         self.handed_in, self._result, self.loaded, self._optimizer = False, [], None, None
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
@@ -146,8 +148,17 @@ class Turn:
         clipping, as the engine does; nothing with fedavg. With a net of arrays: gradients, {name: array}, are changed in place."""
         self._corrects += 1
         self.progress()
-        if self._told.get("shifts") or self._told["pull"]:
-            self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
+        if self.adds_nothing and not self._told.get("measures"):
+            return
+        if self._told.get("measures") and not self._taken:
+            self._taken = StepsTaken(self._net, self, keeps="gradients" in self._desk.parts)
+        raw = self._net.gradients(gradients, fills=not self.adds_nothing)
+        if self._taken:
+            self._taken.gather(raw)
+        if not self.adds_nothing:
+            self._net.correct(raw, self._told["pull"], self._told.get("shifts"))
+        if self._taken:
+            self._taken.step(raw)
 
     @property
     def adds_nothing(self):
@@ -264,12 +275,13 @@ class Turn:
 
         steps: how many steps of SGD with turn.lr and turn.momentum were made; without it, how often correct or add was called.
         travel: for other optimizers, how far a gradient of 1 in every step would have taken a weight, as 0.6 after 60 steps of Adam
-        with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them.
+        with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them; without either, scaffold keeps the mean of the
+        gradients where the steps were others than SGD's.
         """
         self.end(steps, travel)
         if self.trains:  # a net on a GPU has memory of its own, and the desk has the result already
             held = [self._floats] if getattr(self._net, "gpu", None) else [self._floats, self._desk.weights]
-            self._result = [(array, array.copy()) for array in held]
+            self._result += [(array, array.copy()) for array in held]
 
     def answer(self):
         """Sends what end or hand_in has noted, when the program no longer works on the net."""
@@ -301,6 +313,11 @@ class Turn:
             if not 0 < travel < float("inf"):
                 raise Error(f"turn.hand_in(travel={travel}): how far a weight travels is a number above 0")
             answer["travel"] = float(travel)
+        if self._taken and not self._taken.were_sgd():
+            answer["other_steps"] = 1
+            if self._taken.keeps and steps is None and travel is None:
+                answer["gradients"] = 1
+                self._result.append((self._desk.part("gradients", "f4", self._desk.weights.size), self._taken.mean()))
         if not self.trains and 0 < len(self._hits) < self._adds:
             raise Error(f"turn.add was given hits= in {len(self._hits)} of {self._adds} batches; give it in all of them, or in none")
         if self._hits:
