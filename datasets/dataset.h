@@ -50,7 +50,9 @@ typedef struct DatasetItems {
     uint64_t feature_bytes; // size of the names of features, or of the tokens of texts, each with its '\0'; 0: none
     uint32_t vocabulary;    // of texts: their tokens are numbers from 0 to below this; 0: samples are no texts
     uint32_t texts;         // bits of DATASET_TEXTS_...
-    uint64_t are_clients;   // 1: each sample is a client, whose real samples a trainer has and counts
+    uint64_t user_bytes;    // size of the names of the users, each with its '\0'; 0: users are known by number
+    uint32_t line_bytes;    // 4: each test sample has the number of its line in a table; 0: samples are in no lines
+    uint32_t are_clients;   // 1: each sample is a client, whose real samples a trainer has and counts
 } DatasetItems;
 
 // Samples have no classes, but float32 targets or rows of labels.
@@ -93,9 +95,11 @@ typedef struct Dataset {
     // computed for each channel over the training split.
     float scale[DATASET_MAX_CHANNELS];
     float shift[DATASET_MAX_CHANNELS];
-    const char *class_names;   // one after another, each with its '\0'; NULL: classes are known by number
-    const char *feature_names; // of a table, one for each number of a sample, one after another, each with its '\0';
-                               // or the tokens of texts (vocabulary, without 0 where it is for gaps); NULL: none
+    const char *class_names;    // one after another, each with its '\0'; NULL: classes are known by number
+    const char *feature_names;  // of a table, one for each number of a sample, one after another, each with its '\0';
+                                // or the tokens of texts (vocabulary, without 0 where it is for gaps); NULL: none
+    const uint32_t *test_lines; // (test.count) in the table, from 1; NULL: samples are in no lines
+    const char *user_names;     // one after another, each with its '\0'; NULL: users are known by number
     const double *means, *stddevs; // (items.scales): numbers were normalised by these, one for each feature or channel,
                                    // and then rounded to float32; NULL: they enter a net as they are in the files
     uint64_t begins[DATASET_SPLITS]; // offset in the file, of splits whose samples are outside the block
@@ -113,6 +117,9 @@ static inline const char *dataset_class_name(const Dataset *data, int number) {
         name += strlen(name) + 1;
     return name;
 }
+
+// Lists the names of the users by number, in an array that the caller frees. NULL without names, and without memory.
+const char **dataset_list_users(const Dataset *data);
 
 // Number `place` of float32 samples at any address.
 static inline float dataset_number(const uint8_t *pixels, size_t place) {

@@ -1,4 +1,4 @@
-// Layout of a data set's block: this header, then nine arrays, each at a multiple of 64 bytes; samples that are in
+// Layout of a data set's block: this header, then eleven arrays, each at a multiple of 64 bytes; samples that are in
 // files need no array. Only the dataset modules include this; other code calls dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 11, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 12, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetSplitLayout {
@@ -17,7 +17,9 @@ typedef struct DatasetSplitLayout {
 
 typedef struct DatasetLayout {
     DatasetSplitLayout splits[DATASET_SPLITS];
-    uint64_t names, features, scales; // of the classes; of the features; (2, scales): means, then deviations
+    uint64_t names, features, users; // names of the classes, of the features, of the users
+    uint64_t lines;                  // of the test samples
+    uint64_t scales;                 // (2, scales): means, then deviations
     uint64_t block_bytes;
 } DatasetLayout;
 
@@ -48,14 +50,16 @@ typedef struct DatasetArrays {
                    // they are in `samples`
     uint16_t *labels; // (count) classes; or float32 targets, or rows of them
     uint32_t *owners; // (count); NULL: samples have no owners
+    uint32_t *lines;  // (count) of test samples; NULL: samples are in no lines
 } DatasetArrays;
 
 static inline DatasetArrays dataset_arrays(DatasetBlock *block, DatasetSplitKind split) {
-    return (DatasetArrays){.count = block->counts[split],
-                           .samples = dataset_at(block, block->layout.splits[split].samples),
-                           .labels = dataset_at(block, block->layout.splits[split].labels),
-                           .owners =
-                               block->items.owner_bytes ? dataset_at(block, block->layout.splits[split].owners) : NULL};
+    return (DatasetArrays){
+        .count = block->counts[split],
+        .samples = dataset_at(block, block->layout.splits[split].samples),
+        .labels = dataset_at(block, block->layout.splits[split].labels),
+        .owners = block->items.owner_bytes ? dataset_at(block, block->layout.splits[split].owners) : NULL,
+        .lines = block->items.line_bytes && split == DATASET_TEST ? dataset_at(block, block->layout.lines) : NULL};
 }
 
 // Items of an ordinary set of images.

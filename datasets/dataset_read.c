@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "datasets/dataset_block.h"
@@ -25,8 +26,8 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
     DatasetLayout at;
     TRY(dataset_layout(&at, source->shape, source->counts, &source->items, err));
     const DatasetSplitLayout *train = &at.splits[DATASET_TRAIN], *test = &at.splits[DATASET_TEST];
-    const uint64_t ends[] = {train->labels, train->owners, test->samples, test->labels,  test->owners,
-                             at.names,      at.features,   at.scales,     at.block_bytes};
+    const uint64_t ends[] = {train->labels, train->owners, test->samples, test->labels, test->owners,  at.names,
+                             at.features,   at.users,      at.lines,      at.scales,    at.block_bytes};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
     memset(block, 0, train->samples);
@@ -178,7 +179,8 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     const DatasetItems *items = &block->items;
     if ((items->pixel_bytes != 0 && items->pixel_bytes != 1 && items->pixel_bytes != 4) ||
         !are_labels(items->label_bytes) || (items->owner_bytes != 0 && items->owner_bytes != 4) ||
-        (items->owner_bytes != 0) != (block->users != 0) || items->outside >= 1u << DATASET_SPLITS)
+        (items->line_bytes != 0 && items->line_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0) ||
+        items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
     if (block->validation_count > 0 && block->validation_count >= block->counts[DATASET_TRAIN])
@@ -189,7 +191,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
                     (unsigned long long)layout.block_bytes);
     const char *names = (const char *)base + layout.names;
-    const char *features = (const char *)base + layout.features;
+    const char *features = (const char *)base + layout.features, *users = (const char *)base + layout.users;
     const size_t named =
         items->vocabulary ? items->vocabulary - !!(items->texts & DATASET_TEXTS_WITH_GAPS) : shape_size(block->shape);
     if (!has_names(features, items->feature_bytes, named))
@@ -198,6 +200,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     if (!has_names(names, items->names_bytes, (size_t)block->classes))
         return fail(err, STATUS_DATA, "the data set's block: %u bytes of names for %d classes", items->names_bytes,
                     block->classes);
+    if (!has_names(users, items->user_bytes, block->users))
+        return fail(err, STATUS_DATA, "the data set's block: %llu bytes of names for %u users",
+                    (unsigned long long)items->user_bytes, block->users);
     *data = (Dataset){
         .shape = block->shape,
         .classes = block->classes,
@@ -209,6 +214,8 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     };
     if (items->names_bytes) data->class_names = names;
     if (items->feature_bytes) data->feature_names = features;
+    if (items->user_bytes) data->user_names = users;
+    if (items->line_bytes) data->test_lines = (const uint32_t *)(const void *)(base + layout.lines);
     if (items->scales) data->means = (const double *)(const void *)(base + layout.scales);
     if (items->scales) data->stddevs = data->means + items->scales;
     memcpy(data->name, block->name, sizeof data->name);
@@ -217,6 +224,13 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     memcpy(data->shift, block->shift, sizeof data->shift);
     memcpy(data->begins, block->begins, sizeof data->begins);
     return STATUS_OK;
+}
+
+const char **dataset_list_users(const Dataset *data) {
+    const char **users = data->user_names ? malloc(data->users * sizeof *users) : NULL, *name = data->user_names;
+    for (uint32_t user = 0; users && user < data->users; user++, name += strlen(name) + 1)
+        users[user] = name;
+    return users;
 }
 
 // Appends an array of count * item_bytes bytes at the next aligned offset. Returns false if the size overflows.
@@ -240,7 +254,8 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, const uint32_t counts[
                append(&layout->splits[split].labels, end, counts[split], items->label_bytes) &&
                append(&layout->splits[split].owners, end, counts[split], items->owner_bytes);
     if (fits && append(&layout->names, end, items->names_bytes, 1) &&
-        append(&layout->features, end, items->feature_bytes, 1) &&
+        append(&layout->features, end, items->feature_bytes, 1) && append(&layout->users, end, items->user_bytes, 1) &&
+        append(&layout->lines, end, counts[DATASET_TEST], items->line_bytes) &&
         append(&layout->scales, end, items->scales, 2 * sizeof(double)))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory",

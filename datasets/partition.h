@@ -88,6 +88,9 @@ static inline TestedOn partition_tests_on(const Partition *partition) {
 Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples,
                                int classes, Error *err);
 
+// Whether each client of the form is one user of the data set.
+bool partition_is_of_users(const Form *form);
+
 // Upper bound of the bytes that partition_build needs.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);
 

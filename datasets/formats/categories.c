@@ -137,6 +137,11 @@ uint32_t categories_names_bytes(const Categories *categories) {
     return are_numbers ? 0 : bytes;
 }
 
+void categories_write_names(char *to, const Categories *categories) {
+    for (uint32_t i = 0; i < categories->count; i++)
+        to = stpcpy(to, categories->names[i]) + 1;
+}
+
 void categories_free(Categories *categories) {
     for (size_t i = 0; i < categories->room; i++)
         free(categories->table[i].text);

@@ -57,6 +57,9 @@ bool category_is_whole(int64_t *number, const char *text);
 // Size of the names, each with its '\0'; 0 if they are the numbers themselves: 0, 1, 2, ....
 uint32_t categories_names_bytes(const Categories *categories);
 
+// Writes the names in the order of their numbers, each with its '\0'.
+void categories_write_names(char *to, const Categories *categories);
+
 void categories_free(Categories *categories);
 
 #endif

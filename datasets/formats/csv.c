@@ -128,8 +128,13 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     const bool has_clients = columns->client != CSV_NO_COLUMN;
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
                                    .label_bytes = columns->target == CSV_NO_COLUMN ? sizeof(uint16_t) : sizeof(float),
-                                   .owner_bytes = has_clients ? sizeof(uint32_t) : 0};
-    if (has_clients) source->users = columns->columns[columns->client].categories.count;
+                                   .owner_bytes = has_clients ? sizeof(uint32_t) : 0,
+                                   .line_bytes = sizeof(uint32_t)};
+    if (has_clients) {
+        const Categories *users = &columns->columns[columns->client].categories;
+        source->users = users->count;
+        source->items.user_bytes = categories_names_bytes(users);
+    }
     if (columns->label != CSV_NO_COLUMN)
         source->items.names_bytes = categories_names_bytes(&columns->columns[columns->label].categories);
     source->items.features = csv_columns_hash(columns);
@@ -220,6 +225,7 @@ static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTa
     if (to->owners)
         *to->owners++ =
             categories_number(&columns->columns[columns->client].categories, table->fields[columns->client]);
+    if (to->lines) *to->lines++ = table->row;
     to->count--;
     return STATUS_OK;
 }
@@ -239,15 +245,15 @@ static Status read_table(DatasetArrays *to, Tables *tables, uint32_t part, Error
     return STATUS_OK;
 }
 
-// Names that only say the number of their class are not kept.
-static void take_classes(DatasetBlock *block, const CsvColumns *columns) {
+// Names that only say the number of their class or user are not kept.
+static void take_names(DatasetBlock *block, const CsvColumns *columns) {
+    char *users = dataset_at(block, block->layout.users);
+    if (block->items.user_bytes) categories_write_names(users, &columns->columns[columns->client].categories);
     block->classes = 1;
     if (columns->label == CSV_NO_COLUMN) return;
     const Categories *classes = &columns->columns[columns->label].categories;
-    char *to = dataset_at(block, block->layout.names);
     block->classes = (int)classes->count;
-    for (uint32_t i = 0; i < classes->count && block->items.names_bytes; i++)
-        to = stpcpy(to, classes->names[i]) + 1;
+    if (block->items.names_bytes) categories_write_names(dataset_at(block, block->layout.names), classes);
 }
 
 // to: the arrays of both splits, which move to their ends.
@@ -269,7 +275,7 @@ static Status read_tables(DatasetArrays to[DATASET_SPLITS], DatasetBlock *block,
     for (uint32_t part = 0; part < tables.count; part++)
         TRY_GOTO(done, read_table(to, &tables, part, err));
     if (to[DATASET_TRAIN].count > 0 || to[DATASET_TEST].count > 0) TRY_GOTO(done, dataset_changed(source->folder, err));
-    take_classes(block, columns);
+    take_names(block, columns);
 done:
     free_tables(&tables);
     return status;

@@ -257,6 +257,18 @@ static Status take_texts(DatasetSource *source, Leaf *leaf, const char *place, E
     return STATUS_OK;
 }
 
+// Writes the names of the users in the order of their numbers, and returns their size. to: NULL for the size alone.
+static uint64_t write_users(char *to, const Leaf *leaf) {
+    uint64_t bytes = 0;
+    const char *name;
+    json_t *number;
+    json_object_foreach(leaf->users, name, number) {
+        if (to) memcpy(to + bytes, name, strlen(name) + 1);
+        bytes += strlen(name) + 1;
+    }
+    return bytes;
+}
+
 // Reads all samples without a block, to learn how many there are, and the vocabulary of texts.
 static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error *err) {
     const Form *settings = &source->settings;
@@ -266,7 +278,8 @@ static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error 
     source->users = (uint32_t)json_object_size(leaf->users);
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
                                    .label_bytes = leaf->has_targets ? sizeof(float) : sizeof(uint16_t),
-                                   .owner_bytes = sizeof(uint32_t)};
+                                   .owner_bytes = sizeof(uint32_t),
+                                   .user_bytes = write_users(NULL, leaf)};
     if (leaf->is_text) TRY(take_texts(source, leaf, place, err));
     for (DatasetSetting setting = SETTING_TOKENS; setting <= SETTING_VOCABULARY && !leaf->is_text; setting++)
         if (settings->given[setting])
@@ -315,9 +328,11 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
     if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
     if (status == STATUS_OK) status = dataset_scale_numbers(block, leaf.to, source, err);
     dataset_exact_free(leaf.to);
-    const bool is_whole =
-        memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 && json_object_size(leaf.users) == block->users;
+    const bool is_whole = memcmp(leaf.counts, block->counts, sizeof leaf.counts) == 0 &&
+                          json_object_size(leaf.users) == block->users &&
+                          write_users(NULL, &leaf) == block->items.user_bytes;
     if (status == STATUS_OK && !is_whole) status = dataset_changed(source->folder, err);
+    if (status == STATUS_OK) write_users(dataset_at(block, block->layout.users), &leaf);
     if (status == STATUS_OK && leaf.is_text) {
         vocabulary_write(block, leaf.texts.vocabulary.list);
         block->scale[0] = 1; // numbers of tokens enter a net unchanged

@@ -118,6 +118,10 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
     return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
 }
 
+bool partition_is_of_users(const Form *form) {
+    return partitioners[form->row]->of_a_user;
+}
+
 Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples,
                                int classes, Error *err) {
     const Partitioner *partitioner = partitioners[spec->form.row];
@@ -252,7 +256,7 @@ static Status partition_continuous(PartitionTask *task, Error *err) {
 // clang-format off
 const Partitioner natural_id_partitioner = {
     .text = {.name = "natural-id", .source = FLOWER ": NaturalIdPartitioner", .help = "every client has the samples of one user, where the data set has users"},
-    .by_user = true, .assign = partition_natural_id};
+    .by_user = true, .of_a_user = true, .assign = partition_natural_id};
 const Partitioner grouped_natural_id_partitioner = {
     .text = {.name = "grouped-natural-id", .source = FLOWER ": GroupedNaturalIdPartitioner", .help = "every client has the samples of several users, in the order in which users appear",
         .keys = {{.name = "size", .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .help = "users of a client"},
@@ -273,7 +277,7 @@ const Partitioner leaf_partitioner = {
     .text = {.name = "leaf", .source = "LEAF (Caldas et al. 2018): -s niid", .help = "users in random order until a fraction of all samples is reached, the last one cut; a client is a user, the others are lost",
         .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"},
                  {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "samples of a user who is taken"}}},
-    .by_user = true, .assign = partition_leaf};
+    .by_user = true, .of_a_user = true, .assign = partition_leaf};
 const Partitioner leaf_iid_partitioner = {
     .text = {.name = "leaf-iid", .source = "LEAF (Caldas et al. 2018): -s iid", .help = "a fraction of all samples, drawn at random whoever owns them, dealt evenly; the others are lost",
         .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"}}},

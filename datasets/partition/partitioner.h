@@ -87,6 +87,7 @@ typedef struct Partitioner {
     FormRow text;
     bool by_class;  // uses labels
     bool by_user;   // all assigned samples of a user belong to one client (with `assign`)
+    bool of_a_user; // and that client has no others: a client is a user
     bool by_number; // names samples of the whole training set
 
     Status (*assign)(PartitionTask *task, Error *err); // names owners

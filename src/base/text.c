@@ -65,6 +65,13 @@ char *text_utf8(char *to, size_t bytes, const char *text) {
     return copy_letters(to, bytes, text, "\xef\xbf\xbd");
 }
 
+size_t text_width(const char *text) {
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80; // bytes that begin a character
+    return width;
+}
+
 void text_add(char *text, size_t bytes, const char *format, ...) {
     const size_t used = strlen(text);
     va_list arguments;

@@ -28,6 +28,9 @@ char *text_cut(char *to, size_t bytes, const char *text);
 // As text_cut, but with U+FFFD for each byte that is not UTF-8, for JSON and XML. 3 * strlen + 1 bytes hold any text.
 char *text_utf8(char *to, size_t bytes, const char *text);
 
+// Counts the characters of UTF-8: the columns of a terminal that the text takes, but for wide and combining ones.
+size_t text_width(const char *text);
+
 // Appends to a text (printf style) what fits into its `bytes` bytes, '\0' included.
 void text_add(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

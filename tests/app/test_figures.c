@@ -185,7 +185,7 @@ static void draw_a_heat(FILE *file, const void *of) {
 static void a_heat_map_of_nothing_but_zeros_has_a_scale(void **state) {
     (void)state;
     const double values[6] = {0};
-    const uint32_t names[2] = {7, 3};
+    const char *const names[2] = {"7", "3"};
     const Heat heat = {.title = "t",
                        .x_title = "x",
                        .y_title = "y",
@@ -193,7 +193,7 @@ static void a_heat_map_of_nothing_but_zeros_has_a_scale(void **state) {
                        .values = values,
                        .rows = 2,
                        .columns = 3,
-                       .names = names};
+                       .row_names = names};
     const char *text = drawing_of(draw_a_heat, &heat);
     assert_null(strstr(text, "nan"));
     assert_non_null(strstr(text, ">7</text>"));

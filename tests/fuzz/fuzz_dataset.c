@@ -41,6 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         if (data.users) must_lie_within(block, bytes, data.test.owners, data.test.count * sizeof(uint32_t));
         if (data.class_names) must_lie_within(block, bytes, data.class_names, data.items.names_bytes);
         if (data.feature_names) must_lie_within(block, bytes, data.feature_names, data.items.feature_bytes);
+        if (data.test_lines) must_lie_within(block, bytes, data.test_lines, data.test.count * sizeof(uint32_t));
+        if (data.user_names) must_lie_within(block, bytes, data.user_names, data.items.user_bytes);
         if (data.means) must_lie_within(block, bytes, data.means, data.items.scales * 2 * sizeof(float));
         must(memchr(data.name, 0, sizeof data.name));
     }

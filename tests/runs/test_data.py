@@ -310,10 +310,10 @@ class Data(RunCase):
         self.assertGreater(min(row["accuracy"] for row in own), 0.6)
         table = list(csv.DictReader(io.StringIO(self.call("runs", "run", "--clients", "--format", "csv")[0])))
         self.assertEqual([(row["client"], row["rounds_trained"], row["training_samples"], row["test_samples"]) for row in table],
-                         [(str(user), "12", "6", "3") for user in range(3)])
+                         [(f"writer-{user}", "12", "6", "3") for user in range(3)])
         for row, told in zip(own, table):
             self.assertAlmostEqual(100 * row["accuracy"], float(told["global_accuracy_percent"]), places=3)
-        self.assertRegex(self.call("runs", "run", "--clients")[0], r"(?m)^client +rounds +samples +tests +global % +global loss\n +0 +12 +6 +3 ")
+        self.assertRegex(self.call("runs", "run", "--clients")[0], r"(?m)^client +number +rounds +samples +tests +global % +global loss\nwriter-0 +0 +12 +6 +3 ")
         self.assertIn("no client of flat was tested; train with --eval-clients-every", self.call("runs", "flat", "--clients", code=64)[1] if
                       self.train("--data", "femnist", "--model", "softmax", "--rounds", "1", "--quiet", "--out", "flat") else "")
         self.assertIn("--clients: is about one run, but there are 2", self.call("runs", "run", "flat", "--clients", code=64)[1])
@@ -390,7 +390,7 @@ class Data(RunCase):
         self.assertGreater(told["confusion"]["0"][0] + told["confusion"]["2"][2], 17)  # not normalised by itself, and not as two classes
         self.assertEqual(told["confusion"]["1"], [0, 0, 0])
         with open(self.path("p.csv")) as file:
-            self.assertIn('0,"kind, c","kind, c",', file.read().splitlines()[1])
+            self.assertIn('0,2,"kind, c","kind, c",', file.read().splitlines()[1])
         x, y = npy("<f4", (1, 2), struct.pack("<2f", 1000, 0.1)), npy("|u1", (1,), b"\0")
         self.archive("numbered.npz", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
         out, err = self.call("eval", "run", "--data", "numbered.npz", "--json")

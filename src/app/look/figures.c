@@ -12,6 +12,7 @@
 #include "app/look/chart.h"
 #include "app/look/figure_charts.h"
 #include "app/look/heat.h"
+#include "app/look/past_run.h"
 #include "app/look/svg.h"
 #include "base/log.h"
 #include "base/owned.h"
@@ -260,14 +261,15 @@ static void sort_rows(ClassRow *rows, const json_t *classes) {
 }
 
 static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    const json_t *classes = json_object_get(json_array_get(runs, 0), "classes");
+    const json_t *run = json_array_get(runs, 0), *classes = json_object_get(run, "classes");
     const json_t *counts = json_object_get(classes, "counts");
     const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
     if (rows == 0 || columns == 0) return STATUS_OK;
     Owned owned = {0};
     ClassRow *sorted = own(&owned, rows, sizeof *sorted);
     double *values = own(&owned, rows * columns, sizeof *values);
-    uint32_t *names = own(&owned, rows, sizeof *names);
+    char(*numbers)[PAST_CLIENT_BYTES] = own(&owned, rows, sizeof *numbers);
+    const char **names = own(&owned, rows, sizeof *names), **class_names = own(&owned, columns, sizeof *class_names);
     if (owned.lacks_memory) {
         owned_free(&owned);
         return fail(err, STATUS_OS, "no memory for the figures");
@@ -275,8 +277,13 @@ static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *e
     sort_rows(sorted, classes);
     for (size_t i = 0; i < rows * columns; i++)
         values[i] = (double)json_integer_value(json_array_get(sorted[i / columns].counts, i % columns));
-    for (size_t i = 0; i < rows; i++)
-        names[i] = (uint32_t)sorted[i].client;
+    for (size_t i = 0; i < rows; i++) {
+        const json_t *name = json_array_get(json_object_get(run, "client_names"), (size_t)sorted[i].client);
+        snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)sorted[i].client);
+        names[i] = json_is_string(name) ? json_string_value(name) : numbers[i];
+    }
+    for (size_t i = 0; i < columns; i++)
+        class_names[i] = json_string_value(json_array_get(json_object_get(classes, "class_names"), i));
     heat_draw(file, &(Heat){.title = "Who has which data",
                             .x_title = "class",
                             .y_title = "client",
@@ -284,7 +291,8 @@ static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *e
                             .values = values,
                             .rows = rows,
                             .columns = columns,
-                            .names = names});
+                            .row_names = names,
+                            .column_names = columns > 0 && class_names[0] ? class_names : NULL});
     *drawn = true;
     owned_free(&owned);
     return STATUS_OK;

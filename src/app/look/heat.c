@@ -7,9 +7,27 @@
 #include "app/look/axis.h"
 #include "app/look/svg.h"
 
-enum { WIDTH = 480, LEFT = 62, RIGHT = 78, TOP = 26, PLOT_HEIGHT = 250, BELOW = 44, SCALE_STEPS = 50 };
+enum {
+    WIDTH = 480,
+    LEAST_LEFT = 62,
+    MOST_LEFT = 160,
+    BESIDE_NAMES = 24, // the title of the rows, and a gap
+    RIGHT = 78,
+    TOP = 26,
+    PLOT_HEIGHT = 250,
+    BELOW = 44,
+    SCALE_STEPS = 50,
+    NAME_BYTES = 128
+};
 
-static const SvgRect frame = {LEFT, TOP, WIDTH - LEFT - RIGHT, PLOT_HEIGHT};
+// The plot, which leaves room for the names of the rows.
+static SvgRect frame_of(const Heat *heat) {
+    double left = LEAST_LEFT;
+    for (size_t row = 0; row < heat->rows; row++)
+        left = fmax(left, BESIDE_NAMES + svg_text_width(heat->row_names[row]));
+    left = fmin(left, MOST_LEFT);
+    return (SvgRect){left, TOP, WIDTH - left - RIGHT, PLOT_HEIGHT};
+}
 
 enum { COLOUR_BYTES = 8 };
 
@@ -30,6 +48,7 @@ static void colour_of(char colour[COLOUR_BYTES], double share) {
 // Neighbours of one colour become one rectangle. Each overlaps the next by one pixel, so that no hairline shows between
 // them.
 static void draw_cells(FILE *file, const Heat *heat, double most) {
+    const SvgRect frame = frame_of(heat);
     const double width = frame.width / (double)heat->columns, height = frame.height / (double)heat->rows;
     char colour[COLOUR_BYTES], other[COLOUR_BYTES];
     for (size_t row = 0; row < heat->rows; row++) {
@@ -51,17 +70,22 @@ static void draw_cells(FILE *file, const Heat *heat, double most) {
 
 // Labels columns and rows at round steps, as many as fit.
 static void draw_names(FILE *file, const Heat *heat) {
+    const SvgRect frame = frame_of(heat);
     const double width = frame.width / (double)heat->columns, height = frame.height / (double)heat->rows;
-    char name[AXIS_LABEL_BYTES];
+    char name[NAME_BYTES];
     Axis columns, rows;
-    axis_between(&columns, 0, fmax(1, (double)heat->columns - 1), 12, true);
+    axis_between(&columns, 0, fmax(1, (double)heat->columns - 1), heat->column_names ? 6 : 12, true);
     axis_between(&rows, 0, fmax(1, (double)heat->rows - 1), 14, true);
     for (int i = 0; i < columns.count && columns.ticks[i] < (double)heat->columns; i++) {
-        axis_label(name, &columns, i);
+        const char *named = heat->column_names ? heat->column_names[(size_t)columns.ticks[i]] : NULL;
+        if (named)
+            svg_text_fit(name, sizeof name, named, width * fmax(1, columns.step) - 4);
+        else
+            axis_label(name, &columns, i);
         svg_text(file, frame.x + width * (columns.ticks[i] + 0.5), frame.y + frame.height + 12, SVG_MIDDLE, name);
     }
     for (int i = 0; i < rows.count && rows.ticks[i] < (double)heat->rows; i++) {
-        snprintf(name, sizeof name, "%u", heat->names[(size_t)rows.ticks[i]]);
+        svg_text_fit(name, sizeof name, heat->row_names[(size_t)rows.ticks[i]], frame.x - BESIDE_NAMES);
         svg_text(file, frame.x - 6, frame.y + height * (rows.ticks[i] + 0.5), SVG_END, name);
     }
     svg_text(file, frame.x + frame.width / 2, frame.y + frame.height + 30, SVG_MIDDLE, heat->x_title);
@@ -69,6 +93,7 @@ static void draw_names(FILE *file, const Heat *heat) {
 }
 
 static void draw_scale(FILE *file, const Heat *heat, double most) {
+    const SvgRect frame = frame_of(heat);
     const double left = WIDTH - RIGHT + 14, height = frame.height / SCALE_STEPS;
     char text[AXIS_LABEL_BYTES];
     Axis axis;
@@ -89,7 +114,7 @@ void heat_draw(FILE *file, const Heat *heat) {
     for (size_t i = 0; i < heat->rows * heat->columns; i++)
         most = fmax(most, heat->values[i]);
     if (most <= 0) most = 1;
-    svg_begin(file, WIDTH, frame.y + frame.height + BELOW, heat->title);
+    svg_begin(file, WIDTH, TOP + PLOT_HEIGHT + BELOW, heat->title);
     draw_cells(file, heat, most);
     draw_names(file, heat);
     draw_scale(file, heat, most);

@@ -9,9 +9,10 @@
 // All borrowed.
 typedef struct Heat {
     const char *title, *x_title, *y_title, *value_title;
-    const double *values;  // (rows, columns), none below 0
-    size_t rows, columns;  // at least 1
-    const uint32_t *names; // (rows): numbers of the rows, from the top
+    const double *values;            // (rows, columns), none below 0
+    size_t rows, columns;            // at least 1
+    const char *const *row_names;    // (rows), from the top
+    const char *const *column_names; // (columns), from the left; NULL: numbers from 0
 } Heat;
 
 void heat_draw(FILE *file, const Heat *heat);

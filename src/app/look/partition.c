@@ -6,9 +6,11 @@
 
 #include "app/command.h"
 #include "app/options/option_table.h"
+#include "app/train/client_names.h"
 #include "app/train/predictions.h"
 #include "app/train/run_set_up.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "datasets/partition.h"
 #include "datasets/partition/partition_stats.h"
 #include "io/json.h"
@@ -64,7 +66,7 @@ static Status read_options(Options *options, int argc, char **argv, Error *err) 
 
 // Shades --------------------------------------------------------------------------------------------------------------
 
-enum { MOST_ROWS = 40, MOST_COLUMNS = 36 };
+enum { MOST_ROWS = 40, MOST_COLUMNS = 36, NAME_BYTES = 64 };
 
 // Draws a client's share of a class as a shade, from none to all.
 static char shade_of(uint32_t count, uint32_t size) {
@@ -74,16 +76,44 @@ static char shade_of(uint32_t count, uint32_t size) {
     return count == 0 ? ' ' : shades[level < (int)sizeof shades - 1 ? level : (int)sizeof shades - 2];
 }
 
+// Names of other users are cut, and their control characters replaced.
+static const char *name_of(char name[NAME_BYTES], const ClientNames *names, uint32_t client) {
+    char number[CLIENT_NUMBER_BYTES];
+    disarm_text(text_cut(name, NAME_BYTES, client_name(number, names, client)));
+    return name;
+}
+
+// Width of the column of names, in characters.
+static int names_width(const ClientNames *names, uint32_t clients, uint32_t every) {
+    char name[NAME_BYTES];
+    size_t width = sizeof "client" - 1;
+    for (uint32_t client = 0; client < clients; client += every) {
+        const size_t own = text_width(name_of(name, names, client));
+        if (own > width) width = own;
+    }
+    return (int)width;
+}
+
+// Numbers are on the right, names on the left.
+static void print_name(const ClientNames *names, uint32_t client, int width) {
+    char name[NAME_BYTES];
+    const int pad = width - (int)text_width(name_of(name, names, client));
+    if (names->count > 0)
+        printf("%s%*s", name, pad, "");
+    else
+        printf("%*s%s", pad, "", name);
+}
+
 // The samples of each client, and of each class. Two letters per class, or one if the terminal is narrow: a broken line
 // would be unreadable. Samples of one class, or with targets, have no picture.
-static void print_clients(const uint32_t *counts, uint32_t clients, uint32_t classes) {
-    enum { BESIDE = sizeof "client  samples  ||" - 1 };
-    const int least = 8, space = columns_of(stdout) - BESIDE;
+static void print_clients(const uint32_t *counts, const ClientNames *names, uint32_t clients, uint32_t classes) {
+    enum { BESIDE = sizeof "  samples  ||" - 1 };
+    const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
+    const int least = 8, wide = names_width(names, clients, every), space = columns_of(stdout) - BESIDE - wide;
     const uint32_t room = (uint32_t)(space > least ? space : least),
                    most = classes < MOST_COLUMNS ? classes : MOST_COLUMNS, letters = 2 * most <= room ? 2 : 1,
                    columns = most * letters <= room ? most : room;
-    const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
-    fputs("client  samples", stdout);
+    printf("%-*s  samples", wide, "client");
     if (classes > 1) printf("  classes 0 to %u", columns - 1);
     putchar('\n');
     for (uint32_t client = 0; client < clients; client += every) {
@@ -91,7 +121,8 @@ static void print_clients(const uint32_t *counts, uint32_t clients, uint32_t cla
         uint32_t size = 0;
         for (uint32_t c = 0; c < classes; c++)
             size += row[c];
-        printf("%6u %8u", client, size);
+        print_name(names, client, wide);
+        printf(" %8u", size);
         if (classes > 1) fputs("  |", stdout);
         for (uint32_t i = 0; i < letters * columns && classes > 1; i++)
             putchar(shade_of(row[i / letters], size));
@@ -122,8 +153,8 @@ static void print_statistics(const PartitionStats *stats, uint32_t samples, uint
 
 // JSON ---------------------------------------------------------------------------------------------------------------
 
-static Status print_json(const PartitionStats *stats, const uint32_t *counts, uint32_t classes, const Options *options,
-                         const RunMemory *memory, Error *err) {
+static Status print_json(const PartitionStats *stats, const uint32_t *counts, uint32_t classes,
+                         const ClientNames *names, const Options *options, const RunMemory *memory, Error *err) {
     const uint32_t clients = memory->partition.clients;
     char form[OPTION_TEXT_BYTES];
     JsonObject all;
@@ -150,6 +181,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, ui
     }
     put_class_counts(&all, counts, clients, classes, 1);
     put_class_names(&all, &memory->data);
+    put_client_names(&all, names, 1);
     return json_print(stdout, &all, JSON_COMPACT, "the partition", err);
 }
 
@@ -161,11 +193,13 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     if (!counts) return fail(err, STATUS_OS, "no memory for the classes of %u clients", clients);
     partition_count(counts, &memory->partition, labels, classes);
     PartitionStats stats;
+    ClientNames names = {0};
     Status status = partition_statistics(&stats, counts, clients, classes, err);
+    if (status == STATUS_OK) status = client_names_find(&names, memory, options, err);
     if (status == STATUS_OK && wishes->json)
-        status = print_json(&stats, counts, classes, options, memory, err);
+        status = print_json(&stats, counts, classes, &names, options, memory, err);
     else if (status == STATUS_OK) {
-        print_clients(counts, clients, classes);
+        print_clients(counts, &names, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);
         const Partition *partition = &memory->partition;
         if (partition_tests_on(partition) == TESTS_ON_OWN)
@@ -173,6 +207,7 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
                    partition->own_offsets[partition->clients], memory->data.test.count, partition->clients,
                    partition_untested(partition));
     }
+    client_names_free(&names);
     free(counts);
     return status;
 }

@@ -25,6 +25,17 @@ double past_run_number(const json_t *line, const char *key) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+bool past_run_names_clients(const PastRun *run) {
+    return json_is_array(json_object_get(run->last, "client_names"));
+}
+
+const char *past_run_client(char number[PAST_CLIENT_BYTES], const PastRun *run, size_t client) {
+    const char *name = json_string_value(json_array_get(json_object_get(run->last, "client_names"), client));
+    if (name) return name;
+    snprintf(number, PAST_CLIENT_BYTES, "%zu", client);
+    return number;
+}
+
 static double plus(double sum, double more) {
     return isnan(more) ? sum : sum + more;
 }

@@ -57,6 +57,11 @@ bool past_run_is_locked(const char *path);
 // Returns the number at a key of a line of metrics.jsonl; NaN if there is none.
 double past_run_number(const json_t *line, const char *key);
 
+// The name of a client, by the last "start" line; its number, written to `number`, if it has none.
+enum { PAST_CLIENT_BYTES = 24 };
+const char *past_run_client(char number[PAST_CLIENT_BYTES], const PastRun *run, size_t client);
+bool past_run_names_clients(const PastRun *run);
+
 // Returns the best value of a figure; NaN unless the run is about that.
 double past_run_best(const PastRun *run, const RunFigure *figure);
 

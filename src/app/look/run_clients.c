@@ -6,14 +6,28 @@
 #include "app/look/client_records.h"
 #include "io/metrics.h"
 
+ClientColumn client_column_add(Table *table, const PastRun *run) {
+    const bool has_names = past_run_names_clients(run);
+    ClientColumn column = {.has_names = has_names};
+    column.name = table_add_column(table, "client", "client", has_names ? -1 : 0);
+    if (has_names) column.number = table_add_column(table, "number", "client_number", 0);
+    return column;
+}
+
+void client_column_put(Table *table, const ClientColumn *column, const PastRun *run, size_t client) {
+    char number[PAST_CLIENT_BYTES];
+    if (column->has_names) table_put_text(table, column->name, past_run_client(number, run, client));
+    table_put_number(table, column->has_names ? column->number : column->name, (double)client);
+}
+
 static Status note_line(void *context, json_t *line, Error *err) {
     return client_records_note(context, line) ? STATUS_OK : fail(err, STATUS_OS, "no memory for a table of clients");
 }
 
-static void fill(Table *table, const ClientRecords *clients) {
+static void fill(Table *table, const ClientRecords *clients, const PastRun *run) {
     size_t accuracy[CLIENT_MODELS], loss[CLIENT_MODELS];
-    const size_t client = table_add_column(table, "client", "client", 0),
-                 trained = table_add_column(table, "rounds", "rounds_trained", 0),
+    const ClientColumn client = client_column_add(table, run);
+    const size_t trained = table_add_column(table, "rounds", "rounds_trained", 0),
                  samples = table_add_column(table, "samples", "training_samples", 0),
                  tested = table_add_column(table, "tests", "test_samples", 0);
     for (int m = 0; m < clients->model_count; m++) {
@@ -29,7 +43,7 @@ static void fill(Table *table, const ClientRecords *clients) {
         const ClientRecord *of = &clients->all[i];
         if (of->trained == 0 && of->tested == 0) continue;
         table_add_row(table);
-        table_put_number(table, client, (double)i);
+        client_column_put(table, &client, run, i);
         table_put_number(table, trained, of->trained);
         if (of->trained > 0) table_put_number(table, samples, of->samples);
         if (of->tested > 0) table_put_number(table, tested, of->tested);
@@ -50,7 +64,7 @@ Status run_clients_table(Table *table, const PastRun *run, Error *err) {
         status =
             fail(err, STATUS_USAGE,
                  "--clients: no client of %.200s was tested; train with --eval-clients-every 10, or so", run->path);
-    if (status == STATUS_OK) fill(table, &clients);
+    if (status == STATUS_OK) fill(table, &clients, run);
     free(clients.all);
     return status;
 }

@@ -14,4 +14,14 @@
 // was tested. The caller frees the table, also on failure.
 Status run_clients_table(Table *table, const PastRun *run, Error *err);
 
+// A column "client": the clients' names, and a column of their numbers beside it; or the numbers alone.
+typedef struct ClientColumn {
+    size_t name, number;
+    bool has_names;
+} ClientColumn;
+
+// Add the column, and put a client of the run into the last row.
+ClientColumn client_column_add(Table *table, const PastRun *run);
+void client_column_put(Table *table, const ClientColumn *column, const PastRun *run, size_t client);
+
 #endif

@@ -169,6 +169,8 @@ static void make_details(JsonObject *details, const Reading *reading, const char
     if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
     run_rounds_put(details, &reading->rounds, reading->choice);
     put_clients(details, &reading->clients);
+    if (past_run_names_clients(run))
+        put_value(details, "client_names", json_deep_copy(json_object_get(run->last, "client_names")));
     put_fairness(details, reading);
     put_confusion(details, run);
     programs_put(details, &reading->programs, run);

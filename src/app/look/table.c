@@ -123,14 +123,6 @@ void table_cell_text(char *text, const Table *table, size_t row, size_t column) 
 
 // Text ----------------------------------------------------------------------------------------------------------------
 
-// Counts characters of UTF-8: bytes that begin one.
-static size_t width_of(const char *text) {
-    size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
 // Narrows the widest column of texts, character by character, until the table fits or none can be narrowed.
 static void fit(size_t *widths, const Table *table, size_t limit) {
     for (;;) {
@@ -148,7 +140,7 @@ static void fit(size_t *widths, const Table *table, size_t limit) {
 
 // Cuts a text that is too long at its beginning: the end of a path or an algorithm tells more.
 static void print_field(FILE *file, const char *text, size_t width, bool left, bool last) {
-    size_t wide = width_of(text);
+    size_t wide = text_width(text);
     const bool cut = wide > width;
     for (; wide > width - cut; wide--)
         do
@@ -176,10 +168,10 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
     if (!widths) return fail(err, STATUS_OS, "no memory for the table");
     char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
-        widths[c] = width_of(table->columns[c].title);
+        widths[c] = text_width(table->columns[c].title);
         for (size_t row = 0; row < table->row_count; row++) {
             write_cell(text, cell_at(table, row, c), &table->columns[c], "±");
-            if (width_of(text) > widths[c]) widths[c] = width_of(text);
+            if (text_width(text) > widths[c]) widths[c] = text_width(text);
         }
     }
     struct winsize size;

@@ -7,6 +7,7 @@
 
 #include "app/command.h"
 #include "app/look/coalitions.h"
+#include "app/look/run_clients.h"
 #include "app/look/sweep_jobs.h"
 #include "app/look/table.h"
 #include "app/train/run_trust.h"
@@ -169,13 +170,13 @@ static Status print_shares(const Worth *worth, Error *err) {
         rows[i] = (Row){.client = worth->players[i], .share = coalitions_share(coalitions, i)};
     qsort(rows, worth->player_count, sizeof *rows, by_worth);
     Table table = {0};
-    const size_t client = table_add_column(&table, "client", "client", 0),
-                 shapley = add_column(&table, worth, "Shapley value", "shapley"),
+    const ClientColumn client = client_column_add(&table, &worth->run);
+    const size_t shapley = add_column(&table, worth, "Shapley value", "shapley"),
                  error = add_column(&table, worth, "standard error", "shapley_standard_error"),
                  left_out = add_column(&table, worth, "leave-one-out", "leave_one_out");
     for (size_t i = 0; i < worth->player_count; i++) {
         table_add_row(&table);
-        table_put_number(&table, client, rows[i].client);
+        client_column_put(&table, &client, &worth->run, rows[i].client);
         table_put_number(&table, shapley, rows[i].share.shapley);
         table_put_number(&table, error, rows[i].share.error);
         table_put_number(&table, left_out, rows[i].share.left_out);

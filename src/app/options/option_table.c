@@ -583,7 +583,7 @@ const Option option_table[] = {
     {.name = "predictions", .type = OPTION_TEXT, FIELD(predictions), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .placeholder = "FILE", .derived = "none", .may_change = true,
      .help = "with sounder eval: write each sample's class, prediction and probability, or its target and prediction, "
-             "to a CSV file"},
+             "and its client and its line in a table, to a CSV file"},
     {.name = "json", .type = OPTION_FLAG, FIELD(json), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .preset = "false", .may_change = true,
      .help = "with sounder eval: print one JSON object instead of a sentence"},

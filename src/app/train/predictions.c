@@ -17,14 +17,17 @@ Status predictions_init(Predictions *predictions, const Dataset *data, int class
         return fail(err, STATUS_USAGE,
                     "the samples of %.64s have targets, no classes; leave out --confusion and --confusion-file",
                     data->name);
-    *predictions = (Predictions){.data = data, .classes = classes};
+    *predictions = (Predictions){.data = data, .classes = classes, .users = dataset_list_users(data)};
     predictions->logits = malloc((size_t)data->test.count * (size_t)classes * sizeof *predictions->logits);
-    if (predictions->logits || data->test.count == 0) return STATUS_OK;
+    const bool has_users = predictions->users || !data->user_names;
+    if (has_users && (predictions->logits || data->test.count == 0)) return STATUS_OK;
+    predictions_free(predictions);
     return fail(err, STATUS_OS, "no memory for the predictions of %u samples", data->test.count);
 }
 
 void predictions_free(Predictions *predictions) {
     free(predictions->logits);
+    free(predictions->users);
 }
 
 int predictions_class(double *probability, const Predictions *predictions, uint32_t sample) {
@@ -68,11 +71,34 @@ void put_class_names(JsonObject *object, const Dataset *data) {
     put_object(object, "class_names", &names);
 }
 
+// The client and the line of each sample, where the data tell them.
+static void write_places_title(FILE *file, const Dataset *data) {
+    fputs("sample", file);
+    if (data->test.owners) fputs(",client", file);
+    if (data->test_lines) fputs(",line", file);
+}
+
+static void write_places(FILE *file, const Dataset *data, const char **users, uint32_t sample) {
+    fprintf(file, "%u", sample);
+    if (data->test.owners) {
+        const uint32_t user = data->test.owners[sample];
+        putc(',', file);
+        if (user < data->users && users)
+            predictions_write_field(file, users[user]);
+        else if (user < data->users)
+            fprintf(file, "%u", user);
+    }
+    if (data->test_lines) fprintf(file, ",%u", data->test_lines[sample]);
+}
+
 static void write_targets(FILE *file, const Predictions *predictions) {
     const uint8_t *targets = (const uint8_t *)predictions->data->test.labels;
-    fputs("sample,target,prediction\n", file);
-    for (uint32_t i = 0; i < predictions->data->test.count; i++)
-        fprintf(file, "%u,%.9g,%.9g\n", i, (double)dataset_number(targets, i), (double)predictions->logits[i]);
+    write_places_title(file, predictions->data);
+    fputs(",target,prediction\n", file);
+    for (uint32_t i = 0; i < predictions->data->test.count; i++) {
+        write_places(file, predictions->data, predictions->users, i);
+        fprintf(file, ",%.9g,%.9g\n", (double)dataset_number(targets, i), (double)predictions->logits[i]);
+    }
 }
 
 // Three columns per label: label_0, prediction_0, probability_0, label_1, ...
@@ -80,13 +106,13 @@ static void write_labels(FILE *file, const Predictions *predictions) {
     const Dataset *data = predictions->data;
     const int labels = data->classes;
     const float *logit = predictions->logits;
-    fputs("sample", file);
+    write_places_title(file, data);
     for (int k = 0; k < labels; k++)
         fprintf(file, ",label_%d,prediction_%d,probability_%d", k, k, k);
     putc('\n', file);
     size_t at = 0;
     for (uint32_t i = 0; i < data->test.count; i++) {
-        fprintf(file, "%u", i);
+        write_places(file, data, predictions->users, i);
         for (int k = 0; k < labels; k++, at++, logit++)
             fprintf(file, ",%d,%d,%.9g", dataset_number((const uint8_t *)data->test.labels, at) > 0.5f, *logit > 0,
                     1 / (1 + exp(-(double)*logit)));
@@ -108,11 +134,13 @@ void predictions_write_field(FILE *file, const char *text) {
 
 static void write_rows(FILE *file, const Predictions *predictions) {
     char label[CLASS_NUMBER_BYTES], prediction[CLASS_NUMBER_BYTES];
-    fputs("sample,label,prediction,probability\n", file);
+    write_places_title(file, predictions->data);
+    fputs(",label,prediction,probability\n", file);
     for (uint32_t i = 0; i < predictions->data->test.count; i++) {
         double probability;
         const int class = predictions_class(&probability, predictions, i);
-        fprintf(file, "%u,", i);
+        write_places(file, predictions->data, predictions->users, i);
+        putc(',', file);
         predictions_write_field(file, class_name(label, predictions->data, predictions->data->test.labels[i]));
         putc(',', file);
         predictions_write_field(file, class_name(prediction, predictions->data, class));

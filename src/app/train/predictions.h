@@ -13,6 +13,7 @@ typedef struct Predictions {
     const Dataset *data; // borrowed
     int classes;         // outputs of the net, at least the classes of the data
     float *logits;       // owned (test count, classes); with targets the predicted numbers
+    const char **users;  // owned: the names of the users by number; NULL: users have none
     bool one_vs_rest;    // each class has a probability of its own (Spec.one_vs_rest)
 } Predictions;
 
@@ -49,7 +50,8 @@ void predictions_write_field(FILE *file, const char *text);
 Status predictions_write_file(const Predictions *predictions, const char *path, const char *mark,
                               void (*write)(FILE *file, const Predictions *predictions), Error *err);
 
-// Writes sample,label,prediction,probability, or sample,target,prediction.
+// Writes sample,label,prediction,probability, or sample,target,prediction; after the sample its client, if the
+// data have users, and its line, if they are a table.
 Status predictions_write(const Predictions *predictions, const char *path, Error *err);
 
 #endif

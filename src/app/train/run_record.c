@@ -253,8 +253,8 @@ static void put_trainer(JsonObject *line, const Options *options, const RunRecor
         put_flag(line, "trainer_repeats", record->repeats == TRAINER_REPEATS);
 }
 
-Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
-                        Error *err) {
+Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, const ClientNames *names,
+                        int argc, char *const *argv, Error *err) {
     char host[256] = "", figure[FIGURE_KEY_BYTES];
     JsonObject line;
     gethostname(host, sizeof host - 1);
@@ -281,6 +281,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
         put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
+    put_client_names(&line, names, 1);
     put_whole(&line, "clients_per_round", record->clients_per_round);
     put_whole(&line, "checkpoint_every", record->checkpoint_every);
     return metrics_append(metrics, &line, err);

@@ -15,6 +15,7 @@
 
 #include "app/options/options.h"
 #include "app/options/run_figure.h"
+#include "app/train/client_names.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_inputs.h"
 #include "base/err.h"
@@ -98,8 +99,9 @@ Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const
 Status run_record_check(const RunRecord *past, const RunRecord *now, const Options *options, const char *folder,
                         Error *err);
 
-Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
-                        Error *err);
+// names: of the clients, which the line lists.
+Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, const ClientNames *names,
+                        int argc, char *const *argv, Error *err);
 
 Status run_config_write(const RunFolder *folder, const Options *options, Error *err);
 

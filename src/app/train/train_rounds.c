@@ -89,6 +89,16 @@ static void close_metrics(Run *run) {
     tensorboard_end(&run->tensorboard);
 }
 
+// The record of a private run keeps the clients' numbers.
+static Status write_start(Run *run, Error *err) {
+    ClientNames names = {0};
+    if (!options_add_noise(&run->options)) TRY(client_names_find(&names, &run->memory, &run->options, err));
+    const Status status =
+        run_record_write(&run->metrics, &run->record, &run->options, &names, run->argc, run->argv, err);
+    client_names_free(&names);
+    return status;
+}
+
 // Writes the files of a run's beginning. The workers are ready by then, so a run that cannot start leaves nothing to
 // resume.
 static Status begin_files(Run *run, Error *err) {
@@ -103,8 +113,7 @@ static Status begin_files(Run *run, Error *err) {
     run->record.rounds_done = run->rounds_done;
     run->record.figure = run->figure;
     run->record.tensors = run->memory.tensors.count;
-    if (status == STATUS_OK)
-        status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
+    if (status == STATUS_OK) status = write_start(run, err);
     if (status == STATUS_OK)
         status =
             run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);

@@ -294,7 +294,10 @@ class HeatFigure extends Figure {
     this.most = values.reduce((most, row) => row.reduce((larger, value) => Math.max(larger, value || 0), most), 0) || 1;
     this.canvas.onmousemove = (event) => { this.canvas.title = this.told(event.offsetX, event.offsetY); };
   }
-  frame(width, height) { return { left: 62, top: 6, width: width - 62 - 84, height: height - 6 - 40 }; }
+  frame(width, height) {
+    const longest = this.values.reduce((most, _, row) => Math.max(most, this.labels.rowName(row).length), 0), left = Math.max(62, 24 + 6.5 * Math.min(longest, 20));
+    return { left, top: 6, width: width - left - 84, height: height - 6 - 40 };
+  }
   told(x, y) {
     const frame = this.frame(...this.size()), { labels } = this;
     const column = Math.floor((x - frame.left) / frame.width * this.values[0].length), row = Math.floor((y - frame.top) / frame.height * this.values.length);
@@ -325,11 +328,11 @@ class HeatFigure extends Figure {
     context.fillStyle = colours.dim;
     [context.textAlign, context.textBaseline] = ["center", "top"];
     for (let column = 0, step = Math.ceil(34 / cell.width); column < columns; column += step)
-      context.fillText(labels.columnName(column), frame.left + (column + 0.5) * cell.width, frame.top + frame.height + 5);
+      context.fillText(shortened(labels.columnName(column), Math.max(4, Math.floor(step * cell.width / 6.5))), frame.left + (column + 0.5) * cell.width, frame.top + frame.height + 5);
     context.fillText(labels.x, frame.left + frame.width / 2, height - 15);
     [context.textAlign, context.textBaseline] = ["right", "middle"];
     for (let row = 0, step = Math.ceil(14 / cell.height); row < rows; row += step)
-      context.fillText(labels.rowName(row), frame.left - 6, frame.top + (row + 0.5) * cell.height);
+      context.fillText(shortened(labels.rowName(row), 20), frame.left - 6, frame.top + (row + 0.5) * cell.height);
     context.save();
     context.translate(10, frame.top + frame.height / 2);
     context.rotate(-Math.PI / 2);

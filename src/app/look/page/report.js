@@ -130,6 +130,9 @@ const missing = (parent, what, why) => make("p", `${what}: ${why}`, parent, "mis
 // A table's classes may have names.
 const className = (run) => (i) => String(run.classes?.class_names?.[i] ?? i);
 
+// Clients that are users of the data may have names; others are known by number.
+const clientName = (run, client) => String(run.client_names?.[client] ?? client);
+
 const showClasses = (parent, run) => {
   const { classes } = run;
   if (!classes?.counts) return missing(parent, "Who has which data", classes?.why || "not known");
@@ -138,14 +141,14 @@ const showClasses = (parent, run) => {
     `Samples of each class with ${classes.clients.length < classes.of ? `${classes.clients.length} of ${classes.of}` : "the"} clients, ordered by the class that each has most of. ` +
     `Samples a client: ${whole(classes.smallest)} to ${whole(classes.largest)}; classes a client: ${shown(classes.distinct, 3)}; ` +
     `distance to equal shares (total variation, mean): ${shown(classes.distance, 3)}.`,
-    order.map((i) => classes.counts[i]), { x: "class", y: "client", value: "samples", show: whole, columnName: className(run), rowName: (row) => String(classes.clients[order[row]]) });
+    order.map((i) => classes.counts[i]), { x: "class", y: "client", value: "samples", show: whole, columnName: className(run), rowName: (row) => clientName(run, classes.clients[order[row]]) });
 };
 
 const showClients = (parent, run) => {
   const { clients } = run;
   if (!clients?.client.length) return missing(parent, "Clients", "the run has no records of clients");
   const most = Math.max(...clients.times);
-  const points = clients.client.map((client, i) => ({ x: clients.samples[i], y: clients.loss[i], client, times: clients.times[i] }));
+  const points = clients.client.map((client, i) => ({ x: clients.samples[i], y: clients.loss[i], client: clientName(run, client), times: clients.times[i] }));
   const worst = [...points].sort((a, b) => b.y - a.y).slice(0, 10).map((p) => p.client).join(", ");
   new ChartFigure(parent, "clients", "Clients: last loss in training by samples", false, `Colour: how often a client was trained (up to ${most} times). Highest losses: clients ${worst}.`,
     (colours) => ({ type: "scatter", data: { datasets: [{ label: "clients", data: points, pointRadius: points.length > 500 ? 2 : 3.5, borderWidth: 0.5, borderColor: colours.dim,
@@ -222,7 +225,8 @@ const STARTS = { fork: "as forks of one program", each: "each by a start of its 
 const startsOf = ({ start, asked }) => !start ? `${STARTS[asked]}, unless it could not be forked`
   : start === asked ? STARTS[start] : `${STARTS[start]}, since the program could not be forked`;
 
-const showTrainer = (parent, { trainer }) => {
+const showTrainer = (parent, run) => {
+  const { trainer } = run;
   if (!trainer) return;
   const { faults, restarts, outside, in_trainers: within } = trainer;
   make("h2", "Trainer", parent);
@@ -238,7 +242,7 @@ const showTrainer = (parent, { trainer }) => {
   ]);
   if (!faults.length) return;
   make("h2", faults.length < restarts ? `The first ${faults.length} of ${whole(restarts)} faults of the trainer` : "Faults of the trainer", parent);
-  rowsOf(parent, faults.map((fault) => [fault.round, fault.client ?? "server", fault.rank, shown(fault.seconds, 3), fault.what]), ["round", "client", "rank", "seconds", "what"]);
+  rowsOf(parent, faults.map((fault) => [fault.round, fault.client == null ? "server" : clientName(run, fault.client), fault.rank, shown(fault.seconds, 3), fault.what]), ["round", "client", "rank", "seconds", "what"]);
 };
 
 const showAggregator = (parent, { aggregator }) => {

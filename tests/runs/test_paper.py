@@ -1,0 +1,76 @@
+"""From a table with named clients to the table of a paper: names, figures of clients, and tables as narrow as a terminal.
+
+Usage: test_paper.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import csv, fcntl, io, json, math, os, pty, random, struct, subprocess, sys, termios, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+
+WARDS = ["zeta", "beta <b>&", "alpha"]  # their order by bytes is not that of their first rows
+TABLE = "wards.csv label=outcome client=ward normalize=yes"
+
+
+class Paper(RunCase):
+    def setUp(self):
+        super().setUp()
+        chance = random.Random(5)
+        with open(self.path("wards.csv"), "w") as file:
+            print("age,crp,ward,outcome", file=file)
+            for i in range(240):
+                age, crp = chance.gauss(60, 15), chance.gauss(0, 1)
+                dies = chance.random() < 1 / (1 + math.exp(-(age - 75) / 8 - crp))
+                print(f"{age:.1f},{crp:.3f},{WARDS[i * i % 7 % 3]},{'died' if dies else 'alive'}", file=file)
+
+    def run_of(self, out, *more):
+        self.train("--data", TABLE, "--model", "softmax", "--rounds", "2", "--eval-clients-every", "1", "--workers", "1", "--quiet",
+                   "--out", out, *more)
+
+    def rows(self, *command):
+        return list(csv.DictReader(io.StringIO(self.call(*command, "--format", "csv")[0])))
+
+    # Names ---------------------------------------------------------------------------------------------------------
+
+    def test_clients_keep_the_names_of_their_column(self):
+        names = sorted(WARDS)
+        self.run_of("one")
+        start = self.metrics("one")[0]
+        self.assertEqual(start["client_names"], names)
+        shown = self.call("partition", "--data", TABLE)[0]
+        told = json.loads(self.call("partition", "--data", TABLE, "--json")[0])
+        self.assertEqual(told["client_names"], names)
+        for name, counts in zip(names, told["counts"]):
+            self.assertIn(f"\n{name:<9} {sum(counts):8}", shown)
+        rows = self.rows("runs", "one", "--clients")
+        self.assertEqual([(row["client"], row["client_number"]) for row in rows], [(name, str(i)) for i, name in enumerate(names)])
+        self.assertIn(r"beta \textless{}b\textgreater{}\&", self.call("runs", "one", "--clients", "--format", "latex")[0])
+        self.call("worth", "one", "--samples", "0", "--out", "worth")
+        worth = self.call("worth", "one", "--samples", "0", "--out", "worth", "--format", "csv")[0]
+        self.assertEqual({row["client"] for row in csv.DictReader(io.StringIO(worth))}, set(names))
+        self.call("report", "one", "--out", "one.html", "--svg", "svg")
+        self.assertEqual(self.data_of("one.html")["runs"][0]["client_names"], names)
+        with open(self.path("svg", "classes.svg")) as file:
+            drawing = file.read()
+        for text in ("alpha", "beta &lt;", "zeta", "alive", "died"):
+            self.assertIn(f">{text}", drawing)
+
+    def test_predictions_name_the_client_and_the_line_of_each_sample(self):
+        self.run_of("one")
+        self.call("eval", "one", "--predictions", "answers.csv")
+        with open(self.path("wards.csv")) as file:
+            lines = [line.split(",") for line in file.read().splitlines()]
+        with open(self.path("answers.csv")) as file:
+            answers = list(csv.DictReader(file))
+        self.assertEqual([row["sample"] for row in answers], [str(i) for i in range(48)])
+        for row in answers:
+            self.assertEqual([row["client"], row["label"]], lines[int(row["line"]) - 1][2:])
+
+    def test_numbers_stay_where_names_are_no_clients_or_private(self):
+        self.run_of("private", "--algorithm", "dp-fedavg noise=1")
+        self.assertNotIn("client_names", self.metrics("private")[0])
+        self.run_of("mixed", "--partition", "iid", "--clients", "3")
+        self.assertNotIn("client_names", self.metrics("mixed")[0])
+        self.assertEqual([row["client"] for row in self.rows("runs", "mixed", "--clients")], ["0", "1", "2"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_paper.py"] + sys.argv[2:], verbosity=2)
