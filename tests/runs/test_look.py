@@ -197,14 +197,15 @@ class Runs(Look):
         for seed in (1, 2):
             self.write_run(f"runs/a-rather-long-name-of-a-folder-{seed}", [0.5 + seed / 8], seed=seed, algorithm='"fedprox mu=0.1; optimizer sgd"')
         lines = self.table_on_a_terminal(100)
-        self.assertEqual([len(line) for line in lines], [100, 100, 100])
-        self.assertRegex(lines[1], r"^….*-of-a-folder-1  finished .* 62\.50 .* 40,000$")
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertEqual(lines[3:], ["run: … is runs/", "no room for: seconds, samples/s"])
+        self.assertRegex(lines[1], r"^…a-rather-long-name-of-a-folder-1  finished  1 +\d+ +62\.50 ")
 
     def test_columns_for_which_there_is_no_room_are_named_instead_of_broken(self):
         self.write_run("runs/a", [0.5])
         lines = self.table_on_a_terminal(40)
-        self.assertEqual(lines, ["run     state     rounds  accuracy %", "runs/a  finished       1       50.00",
-                                 "no room for: best %, test loss, MB sent, seconds, samples/s"])
+        self.assertEqual(lines, ["run     rounds  accuracy %  best %", "runs/a       1       50.00   50.00",
+                                 "no room for: state, test loss, MB sent, seconds, samples/s"])
 
     def test_a_run_that_runs_says_so(self):
         process = self.start(*SMALL, "--workers", "1", "--rounds", "5000", "--out", "runs/now")

@@ -2,7 +2,7 @@
 
 Usage: test_paper.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, fcntl, io, json, math, os, pty, random, struct, subprocess, sys, termios, unittest
+import csv, fcntl, io, json, math, os, pty, random, re, struct, subprocess, sys, termios, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase
 
@@ -24,6 +24,25 @@ class Paper(RunCase):
     def run_of(self, out, *more):
         self.train("--data", TABLE, "--model", "softmax", "--rounds", "2", "--eval-clients-every", "1", "--workers", "1", "--quiet",
                    "--out", out, *more)
+
+    def sweep_of(self, out, *more):
+        self.call("sweep", "--data", TABLE, "--model", "softmax", "--rounds", "2", "--eval-clients-every", "1", "--workers", "1",
+                  "--algorithm", "fedavg", "--algorithm", "fedprox mu=0.1; optimizer sgd", "--seed", "1..3", "--out", out, *more)
+
+    def on_terminal(self, *command, columns=80):
+        """The lines of a table in a terminal."""
+        parent, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        subprocess.run([SOUNDER, *command], cwd=self.folder.name, stdout=child, stderr=subprocess.DEVNULL, timeout=DEADLINE, check=True)
+        os.close(child)
+        text = b""
+        try:
+            while piece := os.read(parent, 65536):
+                text += piece
+        except OSError:  # all ends of the terminal are closed
+            pass
+        os.close(parent)
+        return text.decode().splitlines()
 
     def rows(self, *command):
         return list(csv.DictReader(io.StringIO(self.call(*command, "--format", "csv")[0])))
@@ -70,6 +89,30 @@ class Paper(RunCase):
         self.run_of("mixed", "--partition", "iid", "--clients", "3")
         self.assertNotIn("client_names", self.metrics("mixed")[0])
         self.assertEqual([row["client"] for row in self.rows("runs", "mixed", "--clients")], ["0", "1", "2"])
+
+
+    # Narrow terminals ----------------------------------------------------------------------------------------------
+
+    def test_no_title_and_no_verdict_is_cut_in_80_columns(self):
+        self.sweep_of("a-folder-of-sweeps/with-a-long-name")
+        one = "a-folder-of-sweeps/with-a-long-name/algorithm=fedavg,seed=1"
+        tables = [["runs", "a-folder-of-sweeps"], ["runs", "a-folder-of-sweeps", "--by", "algorithm"],
+                  ["runs", "a-folder-of-sweeps", "--by", "algorithm,seed"], ["runs", "a-folder-of-sweeps", "--against", "fedavg"],
+                  ["runs", "a-folder-of-sweeps", "--against", "fedavg", "--show", "test_macro_f1"], ["runs", one, "--clients"],
+                  ["data", TABLE]]
+        for command in tables:
+            with self.subTest(command=command):
+                wide, narrow = self.call(*command)[0].splitlines(), self.on_terminal(*command)
+                titles, kept = (re.split("  +", lines[0].strip()) for lines in (wide, narrow))
+                missing = [line.removeprefix("no room for: ").split(", ") for line in narrow if line.startswith("no room for: ")]
+                self.assertEqual(sorted(kept + sum(missing, [])), sorted(titles))
+                rows = next(i for i, line in enumerate(wide) if not line.strip() or i + 1 == len(wide) or ":" in line)
+                self.assertLessEqual(max(map(len, narrow[:max(rows, 1)])), 80)
+                if "--against" in command:
+                    self.assertEqual([re.split("  +", line)[-1] for line in narrow[:2]], [re.split("  +", line)[-1] for line in wide[:2]])
+                if command == tables[0]:
+                    self.assertIn("run: … is a-folder-of-sweeps/with-a-long-name/", narrow)
+                    self.assertIn("state", missing[0])
 
 
 if __name__ == "__main__":

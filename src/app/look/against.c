@@ -99,6 +99,9 @@ static void add_columns(Columns *columns, Table *table, Question *question) {
     columns->sign = table_add_column(table, "sign test p", "sign_test_p", 3);
     columns->more = table_add_column(table, "more seeds", "more_seeds", 0);
     columns->verdict = table_add_column(table, "verdict", "verdict", -1);
+    table_set_room(table, columns->sign, ROOM_SPARE);
+    table_set_room(table, columns->more, ROOM_SPARE);
+    table_set_room(table, columns->verdict, ROOM_WHOLE);
 }
 
 // Where the groups of a table are put.

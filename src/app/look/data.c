@@ -68,21 +68,24 @@ enum {
 typedef struct Heading {
     const char *title, *key;
     int decimals;
+    ColumnRoom room;
 } Heading;
 
 static void add_columns(Table *table, const Heading *headings, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        table_add_column(table, headings[i].title, headings[i].key, headings[i].decimals);
+    for (size_t i = 0; i < count; i++) {
+        const size_t column = table_add_column(table, headings[i].title, headings[i].key, headings[i].decimals);
+        table_set_room(table, column, headings[i].room);
+    }
 }
 
 static const Heading facts[FACTS] = {
-    [NAME] = {"name", "name", -1},         [FORM] = {"form", "form", -1},
-    [TRAIN] = {"train", "train", 0},       [VALIDATION] = {"validation", "validation", 0},
-    [TEST] = {"test", "test", 0},          [SHAPE] = {"shape", "shape", -1},
-    [VALUES] = {"values", "values", -1},   [VOCABULARY] = {"vocabulary", "vocabulary", 0},
-    [CLASSES] = {"classes", "classes", 0}, [CLIENTS] = {"clients", "clients", 0},
-    [MEGABYTES] = {"MB", "megabytes", 1},  [HASH] = {"xxh3", "xxh3", -1},
-    [WHERE] = {"where", "where", -1},      [PROBLEM] = {"problem", "problem", -1},
+    [NAME] = {"name", "name", -1, ROOM_USUAL},         [FORM] = {"form", "form", -1, ROOM_USUAL},
+    [TRAIN] = {"train", "train", 0, ROOM_USUAL},       [VALIDATION] = {"validation", "validation", 0, ROOM_USUAL},
+    [TEST] = {"test", "test", 0, ROOM_USUAL},          [SHAPE] = {"shape", "shape", -1, ROOM_USUAL},
+    [VALUES] = {"values", "values", -1, ROOM_USUAL},   [VOCABULARY] = {"vocabulary", "vocabulary", 0, ROOM_USUAL},
+    [CLASSES] = {"classes", "classes", 0, ROOM_USUAL}, [CLIENTS] = {"clients", "clients", 0, ROOM_USUAL},
+    [MEGABYTES] = {"MB", "megabytes", 1, ROOM_SPARE},  [HASH] = {"xxh3", "xxh3", -1, ROOM_SPARE},
+    [WHERE] = {"where", "where", -1, ROOM_PATH},       [PROBLEM] = {"problem", "problem", -1, ROOM_USUAL},
 };
 
 typedef struct Listing {
@@ -223,8 +226,9 @@ static void put_column(void *to, const DatasetColumn *column) {
 
 // Prints what the columns of one table are taken for, also if it is refused as a data set.
 static Status print_columns(const char *data, Error *err) {
-    static const Heading titles[] = {{"column", "column", -1}, {"is", "role", -1},  {"values", "values", -1},
-                                     {"texts", "texts", 0},    {"gaps", "gaps", 0}, {"becomes", "becomes", -1}};
+    static const Heading titles[] = {{"column", "column", -1, ROOM_USUAL}, {"is", "role", -1, ROOM_USUAL},
+                                     {"values", "values", -1, ROOM_USUAL}, {"texts", "texts", 0, ROOM_USUAL},
+                                     {"gaps", "gaps", 0, ROOM_USUAL},      {"becomes", "becomes", -1, ROOM_USUAL}};
     char place[PATH_MAX];
     Table table = {0};
     Form settings;

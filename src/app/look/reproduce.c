@@ -139,6 +139,7 @@ static Status print_figures(const Job *jobs, const Published *published, const L
     const size_t own = table_add_column(&table, "ours", "ours", decimals);
     const size_t runs = table_add_column(&table, "runs", "runs", 0),
                  verdicts = table_add_column(&table, "", "verdict", -1);
+    table_set_room(&table, verdicts, ROOM_WHOLE);
     int within = 0, judged = 0;
     size_t lacking = published->cell_count * (size_t)options->seeds;
     for (size_t c = 0; c < published->cell_count; c++) {

@@ -49,6 +49,7 @@ typedef struct Fact {
     const char *from, *plus; // without `of`: key of the record's last lines; of a second number, which is added
     Usual usual;             // hidden if all runs have this value
     bool steady;
+    bool is_spare; // a narrow terminal leaves it out first
 } Fact;
 
 // With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
@@ -89,7 +90,7 @@ static double speed_of(const PastRun *run) {
 // The columns beside options and figures (figure_columns.h). A fact that no run has gets no column.
 static const Fact facts[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
-    {"nodes", "nodes", 0, 1, .of = nodes_of, .steady = true, .usual = USUALLY_1},
+    {"nodes", "nodes", 0, 1, .of = nodes_of, .steady = true, .usual = USUALLY_1, .is_spare = true},
     {"test % of best", "best_model_test_percent", 2, 100, .of = best_test_accuracy},
     {"test loss of best", "best_model_test_loss", 4, 1, .of = best_test_loss},
     {"worst tenth %", "worst_tenth_percent", 2, 100, .from = "accuracy_worst_tenth"},
@@ -103,12 +104,13 @@ static const Fact facts[] = {
     {"MB to target", "megabytes_to_target", 1, 1e-6, .from = "down_bytes_to_target", .plus = "up_bytes_to_target"},
     {"J to target", "joules_to_target", 1, 1, .from = "joules_to_target"},
     {"simulated s", "simulated_seconds", 0, 1, .from = "simulated_seconds_total", .usual = USUALLY_ROUNDS},
-    {"MB sent", "megabytes_sent", 1, 1e-6, .from = "down_bytes_total", .plus = "up_bytes_total", .steady = true},
+    {"MB sent", "megabytes_sent", 1, 1e-6, .from = "down_bytes_total", .plus = "up_bytes_total", .steady = true,
+     .is_spare = true},
     {"simulated J", "joules", 1, 1, .from = "training_joules_total", .plus = "link_joules_total"},
     {"measured J", "measured_joules", 1, 1, .from = "measured_joules"},
     {"restarts", "trainer_restarts", 0, 1, .of = restarts_of, .usual = USUALLY_0},
-    {"seconds", "seconds", 2, 1, .of = seconds_of},
-    {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
+    {"seconds", "seconds", 2, 1, .of = seconds_of, .is_spare = true},
+    {"samples/s", "samples_per_second", 0, 1, .of = speed_of, .is_spare = true},
 };
 enum { FACTS = sizeof facts / sizeof *facts, FIRST_RESULT = 2 };
 
@@ -153,6 +155,7 @@ static void add_fact(RunColumns *columns, Table *table, int fact) {
     RunColumn *column = add(columns, table, of->title, of->key, of->decimals);
     column->fact = fact;
     if (!table->no_memory) table->columns[column->at].steady = of->steady;
+    if (of->is_spare) table_set_room(table, column->at, ROOM_SPARE);
 }
 
 static void add_figure(RunColumns *columns, Table *table, const FigureColumn *of) {

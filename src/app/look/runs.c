@@ -36,6 +36,11 @@ Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Err
     }
     const size_t path = table_add_column(table, "run", "run", -1),
                  state = table_add_column(table, "state", "state", -1);
+    size_t unfinished = 0;
+    for (size_t i = 0; i < runs->count; i++)
+        unfinished += runs->all[i].state != RUN_FINISHED;
+    table_set_room(table, path, ROOM_PATH);
+    if (unfinished == 0) table_set_room(table, state, ROOM_SPARE);
     by_options_add_columns(&shown, table);
     TRY(run_columns_add(&columns, table, runs, show, err));
     for (size_t i = 0; i < runs->count; i++) {

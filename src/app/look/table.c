@@ -4,11 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "base/text.h"
-
-enum { LEAST_WIDTH = 8, GAP = 2 };
 
 static Cell *cell_at(const Table *table, size_t row, size_t column) {
     return &table->cells[row * table->column_count + column];
@@ -26,6 +23,10 @@ size_t table_add_column(Table *table, const char *title, const char *key, int de
     disarm_text(text_cut(column->title, sizeof column->title, title));
     disarm_text(text_cut(column->key, sizeof column->key, key));
     return table->column_count++;
+}
+
+void table_set_room(Table *table, size_t column, ColumnRoom room) {
+    if (!table->no_memory) table->columns[column].room = room;
 }
 
 size_t table_add_values(Table *table, const char *name) {
@@ -119,80 +120,6 @@ static void write_cell(char text[TABLE_CELL_BYTES], const Cell *cell, const Colu
 
 void table_cell_text(char *text, const Table *table, size_t row, size_t column) {
     write_cell(text, cell_at(table, row, column), &table->columns[column], "±");
-}
-
-// Text ----------------------------------------------------------------------------------------------------------------
-
-// Narrows the widest column of texts, character by character, until the table fits or none can be narrowed.
-static void fit(size_t *widths, const Table *table, size_t limit) {
-    for (;;) {
-        size_t total = 0, widest = SIZE_MAX;
-        for (size_t c = 0; c < table->column_count; c++) {
-            total += widths[c] + (c ? GAP : 0);
-            if (table->columns[c].is_text && widths[c] > LEAST_WIDTH &&
-                (widest == SIZE_MAX || widths[c] > widths[widest]))
-                widest = c;
-        }
-        if (total <= limit || widest == SIZE_MAX) return;
-        widths[widest]--;
-    }
-}
-
-// Cuts a text that is too long at its beginning: the end of a path or an algorithm tells more.
-static void print_field(FILE *file, const char *text, size_t width, bool left, bool last) {
-    size_t wide = text_width(text);
-    const bool cut = wide > width;
-    for (; wide > width - cut; wide--)
-        do
-            text++;
-        while (((unsigned char)*text & 0xc0) == 0x80);
-    const int pad = (int)(width - wide - cut);
-    if (left)
-        fprintf(file, "%s%s%*s", cut ? "…" : "", text, last ? 0 : pad, "");
-    else
-        fprintf(file, "%*s%s", pad, "", text);
-}
-
-// Returns how many columns, from the left, fit into the limit; the others would be broken at any place.
-static size_t columns_within(const size_t *widths, const Table *table, size_t limit) {
-    size_t total = 0, count = 0;
-    while (count < table->column_count && total + widths[count] + (count ? GAP : 0) <= limit) {
-        total += widths[count] + (count ? GAP : 0);
-        count++;
-    }
-    return count > 0 ? count : 1;
-}
-
-static Status print_text(FILE *file, const Table *table, Error *err) {
-    size_t *widths = calloc(table->column_count + 1, sizeof *widths);
-    if (!widths) return fail(err, STATUS_OS, "no memory for the table");
-    char text[TABLE_CELL_BYTES];
-    for (size_t c = 0; c < table->column_count; c++) {
-        widths[c] = text_width(table->columns[c].title);
-        for (size_t row = 0; row < table->row_count; row++) {
-            write_cell(text, cell_at(table, row, c), &table->columns[c], "±");
-            if (text_width(text) > widths[c]) widths[c] = text_width(text);
-        }
-    }
-    struct winsize size;
-    const bool on_terminal = ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    const size_t limit = on_terminal ? size.ws_col : SIZE_MAX;
-    fit(widths, table, limit);
-    const size_t shown = columns_within(widths, table, limit);
-    for (size_t row = 0; row <= table->row_count; row++) {
-        for (size_t c = 0; c < shown; c++) {
-            const Column *column = &table->columns[c];
-            if (row > 0) write_cell(text, cell_at(table, row - 1, c), column, "±");
-            if (c) fprintf(file, "%*s", GAP, "");
-            print_field(file, row > 0 ? text : column->title, widths[c], column->is_text, c + 1 == shown);
-        }
-        fputc('\n', file);
-    }
-    for (size_t c = shown; c < table->column_count; c++)
-        fprintf(file, "%s%s%s", c == shown ? "no room for: " : ", ", table->columns[c].title,
-                c + 1 == table->column_count ? "\n" : "");
-    free(widths);
-    return STATUS_OK;
 }
 
 // Other formats -------------------------------------------------------------------------------------------------------
@@ -325,7 +252,7 @@ static void print_latex(FILE *file, const Table *table) {
 
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err) {
     if (table->no_memory) return fail(err, STATUS_OS, "no memory for the table");
-    if (format == TABLE_TEXT) return print_text(file, table, err);
+    if (format == TABLE_TEXT) return table_print_text(file, table, err);
     if (format == TABLE_JSON) return table_print_json(file, table, err);
     if (format == TABLE_CSV) print_csv(file, table);
     if (format == TABLE_MARKDOWN) print_markdown(file, table);

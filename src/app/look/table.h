@@ -29,6 +29,18 @@ typedef struct Cell {
     double number, deviation; // NUMBER; SPREAD: mean and standard deviation, NaN for a single value
 } Cell;
 
+// A terminal that is too narrow for a table does these, in this order, until the table fits: it leaves out of paths
+// what all rows share, up to a / or a comma; leaves out spare columns, from the right; cuts texts to 20 characters;
+// leaves out other columns after the first one of numbers, from the right; cuts texts to 8 characters; leaves out all
+// columns but the first one. It never cuts a title, a number, or a text of ROOM_WHOLE, and names the columns that it
+// leaves out.
+typedef enum ColumnRoom {
+    ROOM_USUAL, // texts are cut at their ends
+    ROOM_PATH,  // texts are cut at their beginnings
+    ROOM_WHOLE, // a verdict: neither cut nor left out
+    ROOM_SPARE  // left out first
+} ColumnRoom;
+
 enum { COLUMN_NAME_BYTES = 96 }; // fits "best " and the longest name of a trainer's metric
 
 typedef struct Column {
@@ -36,9 +48,10 @@ typedef struct Column {
     char key[COLUMN_NAME_BYTES];   // for programs; unique in its table
     int decimals;                  // decimals of numbers
     bool is_text;                  // left-aligned, and cut if the terminal is narrow
-    bool has_spread;               // holds means: CSV and JSON have an extra column with the standard deviation
-    bool is_value;                 // its texts are an option's values
-    bool steady;                   // people do not see "± 0": the value hardly ever differs between runs
+    ColumnRoom room;
+    bool has_spread; // holds means: CSV and JSON have an extra column with the standard deviation
+    bool is_value;   // its texts are an option's values
+    bool steady;     // people do not see "± 0": the value hardly ever differs between runs
 } Column;
 
 // Empty if zeroed.
@@ -56,6 +69,9 @@ size_t table_add_column(Table *table, const char *title, const char *key, int de
 // where a text is one.
 size_t table_add_values(Table *table, const char *name);
 
+// Says what a narrow terminal does with the column.
+void table_set_room(Table *table, size_t column, ColumnRoom room);
+
 void table_add_row(Table *table);
 
 void table_put_text(Table *table, size_t column, const char *text); // copied
@@ -69,7 +85,8 @@ void table_drop_empty(Table *table);
 enum { TABLE_CELL_BYTES = 4096 };
 void table_cell_text(char *text, const Table *table, size_t row, size_t column);
 
-// Does table_print for TABLE_JSON (table_json.c).
+// Do table_print for TABLE_TEXT (table_text.c) and TABLE_JSON (table_json.c).
+Status table_print_text(FILE *file, const Table *table, Error *err);
 Status table_print_json(FILE *file, const Table *table, Error *err);
 
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err);
