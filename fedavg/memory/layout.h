@@ -267,6 +267,7 @@ typedef struct GradientSync {
 typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
     double training_joules, link_joules; // 0 where the clients' watts are not known
+    uint64_t tokens;                     // 0 where trainers count none
 } WorldTotals;
 
 // The progress of the model's tests, see app/train/run_goals.h. All zeros: no test yet.

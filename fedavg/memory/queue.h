@@ -46,6 +46,7 @@ typedef struct Job {
     uint32_t node;    // the node of the owner
     double loss_sum;  // sum of the losses of `samples` samples
     uint64_t samples; // samples processed (training: all local epochs)
+    uint64_t tokens;  // that a trainer counted in them
     double seconds;
     double squared_length; // training: of the update; NaN where it is not measured
     uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made

@@ -354,6 +354,17 @@ const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {
     return memory->metrics && job->metrics > 0 ? &memory->metrics[job - memory->queue->jobs] : NULL;
 }
 
+// The perplexity of what was counted in tokens, from the loss that is a mean over them. A trainer's own stays.
+static void add_perplexity(MetricSums *all, const Queue *queue) {
+    uint64_t tokens = 0;
+    Error ignored;
+    const double loss = metric_sums_value(all, "weighted_loss");
+    for (uint32_t i = 0; i < queue->count; i++)
+        tokens += queue->jobs[i].tokens;
+    if (tokens > 0 && !isnan(loss) && !metric_sums_find(all, "perplexity") && all->count < METRICS_MOST)
+        metric_sums_add(all, "perplexity", exp(loss) * (double)tokens, (double)tokens, &ignored);
+}
+
 // In the order of the jobs, which is one for any number of workers: sums of doubles depend on it.
 Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *err) {
     Error why;
@@ -363,6 +374,7 @@ Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *
         const Status status = of ? metric_sums_join(all, of, &why) : STATUS_OK;
         if (status != STATUS_OK) return fail(err, status, "--trainer, all turns of a phase: %s", why.message);
     }
+    add_perplexity(all, memory->queue);
     return STATUS_OK;
 }
 

@@ -140,6 +140,14 @@ static void add_energy(StateTable *table, const RunMemory *memory) {
         add(table, rows[i]);
 }
 
+// Only where a trainer may count them, so that other checkpoints stay as they are.
+static void add_tokens(StateTable *table, const RunMemory *memory) {
+    Control *control = memory->control;
+    if (!memory->config->trainer.command[0]) return;
+    add(table, (StateRow){"sounder.tokens", TENSOR_I64, STATE_ONE, 1, &control->totals.tokens});
+    add(table, (StateRow){"sounder.tokens", TENSOR_I64, STATE_ONE, 1, &control->goals.target_totals.tokens});
+}
+
 static void add_clients(StateTable *table, const RunMemory *memory) {
     const uint32_t clients = memory->config->clients;
     if (memory->client_state_table)
@@ -180,6 +188,7 @@ static void add_all(StateTable *table, const RunMemory *memory) {
     add_clients(table, memory);
     add_pending(table, memory);
     add_energy(table, memory);
+    add_tokens(table, memory);
 }
 
 Status state_open(StateTable *table, const RunMemory *memory, Error *err) {

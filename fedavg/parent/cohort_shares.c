@@ -85,12 +85,13 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     return check_weighed(cohort, err);
 }
 
-// With combine mean told an update was added as often as its trainer told samples, in units: the mean divides by all.
+// With combine mean told, or tokens, an update was added as often as its trainer told samples, or tokens, in units: the
+// mean divides by all.
 static void weigh_by_told(Cohort *cohort, Queue *queue) {
     double total = 0;
     for (uint32_t place = 0; place < cohort->jobs; place++) {
         Job *job = &queue->jobs[place];
-        job->share *= (double)job->samples / WEIGHTS_TOLD_UNIT;
+        job->share *= combine_told(&cohort->memory->config->recipe.combine, job->samples, job->tokens);
         total += job->share;
     }
     assert(total > 0 && isfinite(total));

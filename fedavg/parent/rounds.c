@@ -224,6 +224,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
         totals->up_bytes += rounds->cohort.up_bytes;
         totals->training_joules += rounds->cohort.training_joules;
         totals->link_joules += rounds->cohort.link_joules;
+        totals->tokens += report->tokens;
     }
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,

@@ -53,6 +53,7 @@ typedef struct RoundReport {
     double seconds;                         // from the first job to the published model
     double evaluate_seconds;
     uint64_t samples;                           // training samples processed
+    uint64_t tokens;                            // in them, where trainers count them
     uint32_t workers_lost;                      // deaths since the previous report
     uint32_t refused;                           // clients whose update was refused
     uint32_t attackers;                         // clients that attacked

@@ -71,7 +71,7 @@ static void note_largest_cluster(const RunMemory *memory, const int64_t *trained
 Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error *err) {
     const RunMemory *memory = rounds->memory;
     double loss_sum = 0;
-    report->samples = 0;
+    report->samples = report->tokens = 0;
     report->refused = 0;
     memset(report->trained_of, 0, sizeof report->trained_of);
     for (uint32_t i = 0; i < memory->queue->count; i++) {
@@ -83,6 +83,7 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
         report->trained_of[job->cluster] += job->state == JOB_DONE;
         report->clipped += job->clipped;
         report->samples += job->samples;
+        report->tokens += job->tokens;
         loss_sum += job->loss_sum;
     }
     note_largest_cluster(memory, report->trained_of);

@@ -228,8 +228,9 @@ static Status check_numbers(const json_t *answer, Error *err) {
     static const struct {
         const char *key;
         double most;
-    } numbers[] = {{"turn", 0},       {"loss_sum", 0}, {"hits", 0},      {"counted", 0},   {"answers", 0},
-                   {"samples", 9e15}, {"steps", 9e15}, {"travel", 1e30}, {"gradients", 0}, {"other_steps", 0}};
+    } numbers[] = {{"turn", 0},      {"loss_sum", 0},   {"hits", 0},       {"counted", 0},
+                   {"answers", 0},   {"samples", 9e15}, {"tokens", 9e15},  {"steps", 9e15},
+                   {"travel", 1e30}, {"gradients", 0},  {"other_steps", 0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const char *key = numbers[i].key;
         const double most = numbers[i].most, number = number_of(answer, key, 0);
@@ -287,6 +288,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     const double travel = number_of(told, "travel", 0);
     *answer = (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN),
                               .samples = (uint64_t)samples,
+                              .tokens = (uint64_t)number_of(told, "tokens", 0),
                               .steps = (uint64_t)number_of(told, "steps", 0),
                               .travel = travel,
                               .other_steps = number_of(told, "other_steps", 0) != 0,

@@ -70,6 +70,7 @@ typedef struct TrainerAnswer {
     bool judges;  // whether it counts hits
     bool answers; // desk.answers has the net's answer for each sample of the test
     uint64_t samples, steps;
+    uint64_t tokens;   // 0: it counts none
     double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
     bool other_steps;  // than those of SGD with the turn's lr and momentum
     bool gradients;    // desk.gradients has their mean

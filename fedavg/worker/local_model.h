@@ -36,6 +36,7 @@ typedef struct OwnModel {
 typedef struct TrainerTold {
     MetricSums metrics;
     uint64_t samples;  // tested: as asked, or where a sample is a client, as told
+    uint64_t tokens;   // as the trainer counts them
     uint32_t unjudged; // test samples of which it did not say whether they were right
     double seconds;    // that the turns took
 } TrainerTold;

@@ -29,6 +29,7 @@ static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *tur
         desk_clear(&model->by.trainer->desk); // after a fault the job's other turns are left out, with their batches
     if (model->by.fault == STATUS_OK && !aside)
         model->by.fault = metric_sums_join(&told->metrics, &answer->metrics, &model->by.why);
+    told->tokens += aside ? 0 : answer->tokens;
     told->seconds += clock_seconds_since(begin);
 }
 
@@ -39,6 +40,7 @@ void trainer_turn_begin_job(LocalModel *model) {
 void trainer_turn_end_job(const LocalModel *model, Job *job) {
     const TrainerTold *told = &model->by.told;
     if (!model->by.trainer) return;
+    job->tokens = told->tokens;
     job->metrics = told->metrics.count;
     job->unjudged = told->unjudged;
     job->trainer_seconds = told->seconds;
@@ -169,6 +171,14 @@ static void warn_of_optimizer(const LocalModel *model, const Job *job) {
         job->client);
 }
 
+static void count_told(LocalModel *model, const Job *job, LocalTurn *turn) {
+    turn->counts = combine_told(&model->memory->config->recipe.combine, job->samples, model->by.told.tokens);
+    if (turn->counts > 0 || model->by.fault != STATUS_OK) return;
+    model->by.fault = fail(&model->by.why, STATUS_DATA,
+                           "its training counted no tokens, by which combine mean tokens weighs it: call "
+                           "turn.add(loss, len(y), tokens=...), or write combine mean samples");
+}
+
 // The plan follows from the batches, as the parent has computed it. A trainer may stop early, or let several batches
 // make one step: SCAFFOLD and FedNova divide by what was made. A trainer that says nothing of steps has made
 // those of the plan.
@@ -184,7 +194,7 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, Loca
     job->steps = asked, job->reach = planned;
     if (answer->samples > 0) job->samples = answer->samples;
     if (answer->steps > 0) job->steps = answer->steps;
-    if (combine_is_told(&config->recipe.combine)) turn->counts = (double)job->samples / WEIGHTS_TOLD_UNIT;
+    if (combine_is_told(&config->recipe.combine)) count_told(model, job, turn);
     if (answer->gradients) at->full_gradient = model->by.trainer->desk.gradients;
     turn->looks = answer->gradients;
     if (answer->other_steps && memory->algorithm.combine->cut) warn_of_optimizer(model, job);

@@ -174,6 +174,12 @@ static void fit_loss(Options *options) {
         if (i != options->seed % 3) leave_out(options, names[i]);
 }
 
+static void make_goals_consistent(Options *options) {
+    strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
+    strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure
+    strcpy(options->until, options->seed % 2 ? "seconds=600" : "none");
+}
+
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
     static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
@@ -223,8 +229,7 @@ static void make_consistent(Options *options) {
     fit_private_steps(options);
     fit_loss(options);
     strcpy(options->drift, "labels round=20");
-    strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
-    strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure
+    make_goals_consistent(options);
     if (walk_by_steps(&options->recipe.schedule)) set(options, "stragglers", "0");
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
     if (world->client_time == CLIENT_TIME_FILE) set(options, "client-time", "file noise=0.1:file");

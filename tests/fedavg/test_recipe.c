@@ -115,7 +115,7 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"server momentum 2", "part 1 (\"server momentum 2\"): beta=2: needs a number from 0 to 1"},
         {"server momentum inf", "part 1 (\"server momentum inf\"): beta=inf: needs a number from 0 to 1"},
         {"server momentum nesterov=2", "part 1 (\"server momentum nesterov=2\"): nesterov=2: needs no or yes"},
-        {"combine mean all", "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt, log or told"},
+        {"combine mean all", "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt, log, told or tokens"},
         {"fedadam mu=1",
          "part 1 (\"fedadam mu=1\"): fedadam has no number \"mu\"; it has lr, beta1, beta2, tau, bias-correction, "
          "start"},

@@ -23,6 +23,29 @@ class Costs(RunCase):
         return self.metrics(run)[-1]
 
 
+class Budget(Costs):
+    def test_a_run_ends_after_the_round_that_reaches_its_budget_and_a_resumed_one_with_the_same(self):
+        world = [*SMALL, "--up-bandwidth", 1e5, "--client-time", "lognormal", "--quiet", "--eval-every", 7]
+        self.said("train", *world, "--rounds", 6, "--out", "free")
+        each = self.rounds("free")
+        seconds, sent = each[3]["simulated_seconds_total"], each[4]["down_bytes_total"] + each[4]["up_bytes_total"]
+        self.said("train", *world, "--rounds", 50, "--out", "run", "--until", f"simulated-seconds={seconds}")
+        self.assertEqual((len(self.rounds("run")), self.summary("run")["rounds"]), (4, 4))
+        self.assertIsNotNone(self.rounds("run")[-1]["test_accuracy"])  # which --eval-every would leave out
+        told = self.said("train", "--resume", "run", "--until", f"bytes={sent} joules=5", code=64)
+        self.assertIn("--until joules=5: no client's watts are known", told)
+        self.said("train", "--resume", "run", "--until", f"bytes={sent}")
+        self.assertIn("has done its 5 rounds", self.said("train", "--resume", "run", "--quiet=false"))
+        self.assertEqual([line["model_xxh3"] for line in self.rounds("run")], [line["model_xxh3"] for line in each[:5]])
+        told = self.said("train", *SMALL, "--rounds", 3, "--until", "seconds=0.000001", "--out", "wall")
+        self.assertIn("so that the run does not repeat", told)
+        self.assertIn("round 1 reaches seconds=0.000001: the run ends", told)
+        self.assertIn("2 rounds did not reach --until bytes=1e12", self.said("train", *SMALL, "--rounds", 2, "--until", "bytes=1e12", "--out", "far"))
+        for until, why in (("1e6", "write it as NAME=VALUE"), ("tokens=5", "only a --trainer counts tokens"), ("byte=5", "did you mean bytes?")):
+            self.assertIn(why, self.said("train", *SMALL, "--rounds", 2, "--until", until, code=64))
+        self.assertIn("needs --rounds", self.said("train", *SMALL, "--until", "bytes=5", code=64))
+
+
 class Missing(Costs):
     def missing(self, run):
         return [line["round"] for line in self.rounds(run) if line["clients_trained"] < line["clients_drawn"]]

@@ -80,16 +80,18 @@ enum { COMBINE_MOST_ROOT_SAMPLES = 10000 };
 #define COMBINE_BYZANTINE                                                                                              \
     { .name = "byzantine", .preset = 1, .minimum = 0, .maximum = 1000000, .whole = true }
 
-enum { WEIGHTS_SAMPLES, WEIGHTS_UNIFORM, WEIGHTS_SQRT, WEIGHTS_LOG, WEIGHTS_TOLD };
+enum { WEIGHTS_SAMPLES, WEIGHTS_UNIFORM, WEIGHTS_SQRT, WEIGHTS_LOG, WEIGHTS_TOLD, WEIGHTS_TOKENS };
 
-// With weights=told a trainer says after its training how many samples a client has. A worker multiplies the update by
-// that number divided by this unit as it adds it, and the parent divides by the sum. A unit is large enough that an
-// update of 64 million samples may move a weight by 1, and small enough that one of a single sample is exact to 2^-35.
-#define WEIGHTS_TOLD_UNIT 64
+// With weights=told a trainer says after its training how many samples a client has, with weights=tokens how many
+// tokens it has trained on. A worker multiplies the update by that number divided by this unit as it adds it, and the
+// parent divides by the sum. A unit is large enough that an update of 64 million samples (64 thousand million tokens)
+// may move a weight by 1, and small enough that one of a single sample is exact to 2^-35 (of 100 tokens, to 2^-31).
+#define WEIGHTS_TOLD_UNIT   64
+#define WEIGHTS_TOKENS_UNIT 65536
 
 #define COMBINE_WEIGHTS                                                                                                \
     {                                                                                                                  \
-        .name = "weights", .words = { "samples", "uniform", "sqrt", "log", "told" }                                    \
+        .name = "weights", .words = { "samples", "uniform", "sqrt", "log", "told", "tokens" }                          \
     }
 
 #endif

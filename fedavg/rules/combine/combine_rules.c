@@ -26,7 +26,13 @@ bool combine_counts_samples(const Chosen *chosen) {
 }
 
 bool combine_is_told(const Chosen *chosen) {
-    return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_TOLD;
+    const int weights = weights_of(chosen);
+    return !combine_wants_losses(chosen) && (weights == WEIGHTS_TOLD || weights == WEIGHTS_TOKENS);
+}
+
+double combine_told(const Chosen *chosen, uint64_t samples, uint64_t tokens) {
+    if (weights_of(chosen) == WEIGHTS_TOKENS) return (double)tokens / WEIGHTS_TOKENS_UNIT;
+    return (double)samples / WEIGHTS_TOLD_UNIT;
 }
 
 bool combine_is_uniform(const Chosen *chosen) {
@@ -49,6 +55,7 @@ static double weight_of(const Member *member, const World *world, const Chosen *
     switch (weights_of(chosen)) {
     case WEIGHTS_UNIFORM:
         return count > 0;
+    case WEIGHTS_TOKENS:
     case WEIGHTS_TOLD: // what the trainer tells is multiplied with it
         return by_size ? member->times : count > 0;
     case WEIGHTS_SQRT:

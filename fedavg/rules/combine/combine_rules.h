@@ -35,8 +35,11 @@ bool combine_wants_losses(const Chosen *chosen);
 // Whether clients count by their samples, in whose place weights of the user's own can be.
 bool combine_counts_samples(const Chosen *chosen);
 
-// Whether clients count by what their trainers tell after training (WEIGHTS_TOLD_UNIT).
+// Whether clients count by what their trainers tell after training: samples, or tokens.
 bool combine_is_told(const Chosen *chosen);
+
+// The weight of an update whose trainer has told these numbers, in units (WEIGHTS_TOLD_UNIT, WEIGHTS_TOKENS_UNIT).
+double combine_told(const Chosen *chosen, uint64_t samples, uint64_t tokens);
 
 // Whether all clients have equal weights, regardless of their numbers of samples.
 bool combine_is_uniform(const Chosen *chosen);

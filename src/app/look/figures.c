@@ -26,12 +26,13 @@
 static const struct {
     const char *title, *by, *key, *plus; // lists of the report; plus: of a second number, which is added
     double scale;
-} axes[] = {[AXIS_ROUND] = {"round", "round", "round", NULL, 1},
-            [AXIS_SECONDS] = {"seconds of training and tests", "seconds", "seconds_total", NULL, 1},
-            [AXIS_SIMULATED] = {"simulated seconds", "simulated seconds", "simulated_seconds_total", NULL, 1},
-            [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent", "down_bytes_total", "up_bytes_total", 1e-6},
-            [AXIS_JOULES] = {"simulated joules, training and links", "joules", "training_joules_total",
-                             "link_joules_total", 1}};
+} axes[] = {
+    [AXIS_ROUND] = {"round", "round", "round", NULL, 1},
+    [AXIS_SECONDS] = {"seconds of training and tests", "seconds", "seconds_total", NULL, 1},
+    [AXIS_SIMULATED] = {"simulated seconds", "simulated seconds", "simulated_seconds_total", NULL, 1},
+    [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent", "down_bytes_total", "up_bytes_total", 1e-6},
+    [AXIS_JOULES] = {"simulated joules, training and links", "joules", "training_joules_total", "link_joules_total", 1},
+    [AXIS_TOKENS] = {"tokens trained", "tokens", "tokens_total", NULL, 1}};
 
 // One run's test.
 typedef struct Sample {

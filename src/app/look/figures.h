@@ -9,7 +9,14 @@
 #include "io/durable.h"
 
 // The x axis of curves. A round of several runs is drawn at the mean of their values.
-typedef enum FigureAxis { AXIS_ROUND, AXIS_SECONDS, AXIS_SIMULATED, AXIS_MEGABYTES, AXIS_JOULES } FigureAxis;
+typedef enum FigureAxis {
+    AXIS_ROUND,
+    AXIS_SECONDS,
+    AXIS_SIMULATED,
+    AXIS_MEGABYTES,
+    AXIS_JOULES,
+    AXIS_TOKENS
+} FigureAxis;
 
 // report: the data of the page (html_report.c). Creates the folder. Replaces files of an earlier report and removes
 // those for which these runs have no data; any other file of that name is kept (CANTCREATE). NOINPUT if nothing can be

@@ -87,6 +87,10 @@ static double speed_of(const PastRun *run) {
     return run->seconds > 0 ? run->samples / run->seconds : NAN;
 }
 
+static double token_speed_of(const PastRun *run) {
+    return run->seconds > 0 ? number_in(run, "tokens_total") / run->seconds : NAN;
+}
+
 // The columns beside options and figures (figure_columns.h). A fact that no run has gets no column.
 static const Fact facts[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
@@ -102,15 +106,18 @@ static const Fact facts[] = {
     {"simulated s to target", "simulated_seconds_to_target", 0, 1, .from = "simulated_seconds_to_target",
      .usual = USUALLY_ROUNDS_TO_TARGET},
     {"MB to target", "megabytes_to_target", 1, 1e-6, .from = "down_bytes_to_target", .plus = "up_bytes_to_target"},
+    {"tokens to target", "tokens_to_target", 0, 1, .from = "tokens_to_target"},
     {"J to target", "joules_to_target", 1, 1, .from = "joules_to_target"},
     {"simulated s", "simulated_seconds", 0, 1, .from = "simulated_seconds_total", .usual = USUALLY_ROUNDS},
     {"MB sent", "megabytes_sent", 1, 1e-6, .from = "down_bytes_total", .plus = "up_bytes_total", .steady = true,
      .is_spare = true},
+    {"tokens", "tokens", 0, 1, .from = "tokens_total", .steady = true, .is_spare = true},
     {"simulated J", "joules", 1, 1, .from = "training_joules_total", .plus = "link_joules_total"},
     {"measured J", "measured_joules", 1, 1, .from = "measured_joules"},
     {"restarts", "trainer_restarts", 0, 1, .of = restarts_of, .usual = USUALLY_0},
     {"seconds", "seconds", 2, 1, .of = seconds_of, .is_spare = true},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of, .is_spare = true},
+    {"tokens/s", "tokens_per_second", 0, 1, .of = token_speed_of, .is_spare = true},
 };
 enum { FACTS = sizeof facts / sizeof *facts, FIRST_RESULT = 2 };
 

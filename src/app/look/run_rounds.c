@@ -86,6 +86,7 @@ static bool note_round(RunRounds *rounds, const json_t *line) {
                                        "up_bytes_total",
                                        "training_joules_total",
                                        "link_joules_total",
+                                       "tokens_total",
                                        "epsilon",
                                        "sample_epsilon"};
     const char *name;

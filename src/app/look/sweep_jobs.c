@@ -77,7 +77,8 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
 
 // Whether the option may end a run before its last round; whether it says when.
 static bool is_stop(const Option *option) {
-    return strcmp(option->name, "patience") == 0 || strcmp(option->name, "stop-at-target") == 0;
+    return strcmp(option->name, "patience") == 0 || strcmp(option->name, "stop-at-target") == 0 ||
+           strcmp(option->name, "until") == 0;
 }
 
 static bool is_goal(const Option *option) {

@@ -545,6 +545,12 @@ const Option option_table[] = {
      .preset = "false", .may_change = true,
      .applies = has_target, .condition = "--target",
      .help = "end the run at the target, with its model"},
+    {.name = "until", .type = OPTION_TEXT, FIELD(until), .group = GROUP_RUN, .neutral = true,
+     .also = "budget max-tokens max-seconds max-steps max-bytes time-limit",
+     .placeholder = "NAME=VALUE", .derived = "none", .may_change = true,
+     .help = "end the run after the whole round that reaches a number, at the latest after --rounds: tokens=1e6 (that a "
+             "--trainer counts), bytes=2e9 (sent both ways), simulated-seconds=3600, joules=1e4 (of a file of --client-time "
+             "with watts), or seconds=600 of each process, with which a run does not repeat; blanks separate several"},
     {.name = "patience", .type = OPTION_WHOLE, FIELD(patience), .group = GROUP_RUN,
      .also = "early-stopping",
      .placeholder = "N", .derived = "none", .minimum = 1, .maximum = 1000000, .may_change = true,

@@ -117,6 +117,7 @@ typedef struct Options {
     int finetune_epochs;                 // 0: clients are tested with the global model only
     char target[OPTION_TEXT_BYTES];      // NAME=VALUE (run_target.h); "": none
     bool stop_at_target;                 // false
+    char until[OPTION_TEXT_BYTES];       // NAME=VALUE ... (run_budget.h); "": no budget
     int patience;                        // tests; 0: no limit
     char patience_by[OPTION_TEXT_BYTES]; // figure that the run is about (run_target.h); "": it follows
     int on_worker_death;                 // DeathPolicy: continue

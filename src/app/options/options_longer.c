@@ -1,6 +1,7 @@
 // Part of options.h: checks the plan of a run's rounds when it begins, and goals that may end it before its last round.
 #include "app/options/options.h"
 
+#include "app/options/run_budget.h"
 #include "app/options/run_target.h"
 
 Status options_check_rounds(const Options *options, int rounds, Error *err) {
@@ -30,8 +31,10 @@ Status options_check_goals(const Options *options, Error *err) {
     const bool waits = options->patience > 0;
     Target target;
     RunFigure figure;
+    Budget budget;
     TRY(target_read(&target, options, err));
     if (options->patience_by[0]) TRY(patience_by_read(&figure, options, err));
+    TRY(budget_read(&budget, options, err));
     if (options->eval_every > 0 || options->resume[0] || !(waits || options->stop_at_target)) return STATUS_OK;
     return options_refuse(options, waits ? "patience" : "stop-at-target", err,
                           ": with --eval-every 0 only the last round is tested, and nothing can end the run before; "

@@ -12,6 +12,7 @@ static const struct {
     {"client", NULL, OF_COHORTS},
     {"client", "loss", OF_BATCHES},
     {"client", "samples", OF_BATCHES},
+    {"client", "tokens", OF_BATCHES},
     {"trainer_fault", "client", OF_COHORTS},
     {"client_evaluation", "never_trained", OF_COHORTS},
     {"clients_evaluation", "clients_never_trained", OF_COHORTS},
@@ -19,6 +20,9 @@ static const struct {
     {"round", "train_metrics", OF_COHORTS | OF_BATCHES},
     {"round", "samples", OF_COHORTS | OF_BATCHES},
     {"round", "samples_per_second", OF_COHORTS | OF_BATCHES},
+    {"round", "tokens", OF_COHORTS | OF_BATCHES},
+    {"round", "tokens_per_second", OF_COHORTS | OF_BATCHES},
+    {"round", "tokens_total", OF_COHORTS | OF_BATCHES},
     {"round", "barrier_wait_seconds", OF_COHORTS},
     {"round", "trainer_restarts", OF_COHORTS},
     {"round", "updates_refused", OF_COHORTS},
@@ -50,6 +54,7 @@ static const struct {
     {"summary", "simulated_seconds_to_target", OF_COHORTS},
     {"summary", "down_bytes_to_target", OF_COHORTS},
     {"summary", "up_bytes_to_target", OF_COHORTS},
+    {"summary", "tokens_to_target", OF_COHORTS | OF_BATCHES},
     {"summary", "joules_to_target", OF_COHORTS},
 };
 

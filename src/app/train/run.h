@@ -3,6 +3,7 @@
 #ifndef SOUNDER_APP_TRAIN_RUN_H
 #define SOUNDER_APP_TRAIN_RUN_H
 
+#include "app/options/run_budget.h"
 #include "app/options/run_target.h"
 #include "app/train/best_model.h"
 #include "app/train/energy_meter.h"
@@ -57,6 +58,8 @@ typedef struct Run {
     int stop_signal;     // signal that ends the run early; 0: none
     int late_signal;     // signal that arrived after the last worker had ended; 0: none
     Target target;       // of --target
+    Budget budget;       // of --until
+    bool spent;          // the budget ends the run with the last round
     RunFigure figure;    // figure that the run is about
     RoundReport report;  // report of the last round
     RoundTest tested;    // result of the last test

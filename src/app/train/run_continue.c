@@ -17,7 +17,7 @@ static Status check_recording(const Options *options, uint32_t rounds, Error *wh
 }
 
 Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *options, const Goals *goals,
-                            const char *folder, uint32_t rounds_done, Error *why) {
+                            const char *folder, uint32_t rounds_done, bool spent, Error *why) {
     char word[SHELL_WORD_BYTES];
     const uint32_t most = (uint32_t)option_find("rounds")->maximum, wanted = (uint32_t)options->rounds;
     const bool has_all = rounds_done >= wanted;
@@ -29,6 +29,7 @@ Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *opti
     if (has_all) text_add(command, RUN_COMMAND_BYTES, " --rounds %u", rounds);
     if (goals_are_out_of_patience(goals, options))
         text_add(command, RUN_COMMAND_BYTES, " --patience %u", goals->tests_since_best + (uint32_t)options->patience);
+    if (spent) text_add(command, RUN_COMMAND_BYTES, " --until none");
     if (goals_are_at_target(goals, options)) text_add(command, RUN_COMMAND_BYTES, " --stop-at-target=false");
     return STATUS_OK;
 }

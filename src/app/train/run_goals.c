@@ -120,6 +120,7 @@ void goals_put(JsonObject *line, const Goals *goals, const Options *options, con
     put_real(line, "rounds_to_target_interpolated", reached ? goals->target_crossing : NAN);
     put_real(line, "down_bytes_to_target", counted ? (double)goals->target_totals.down_bytes : NAN);
     put_real(line, "up_bytes_to_target", counted ? (double)goals->target_totals.up_bytes : NAN);
+    if (goals->target_totals.tokens > 0) put_whole(line, "tokens_to_target", (int64_t)goals->target_totals.tokens);
     const double joules = goals->target_totals.training_joules + goals->target_totals.link_joules;
     if (joules > 0) put_real(line, "joules_to_target", joules);
     put_real(line, "simulated_seconds_to_target", counted ? (double)goals->target_totals.microseconds * 1e-6 : NAN);

@@ -53,6 +53,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_whole(&line, "node", job->node);
         put_whole(&line, "rank", (int64_t)owner - 1);
         put_whole(&line, "samples", (int64_t)job->samples);
+        if (job->tokens > 0) put_whole(&line, "tokens", (int64_t)job->tokens);
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
@@ -112,6 +113,13 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_real(line, "link_joules", cohort->link_joules);
     put_real(line, "training_joules_total", totals->training_joules);
     put_real(line, "link_joules_total", totals->link_joules);
+}
+
+static void put_tokens(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
+    if (totals->tokens == 0) return;
+    put_whole(line, "tokens", (int64_t)report->tokens);
+    put_real(line, "tokens_per_second", (double)report->tokens / report->seconds);
+    put_whole(line, "tokens_total", (int64_t)totals->tokens);
 }
 
 // Adds the clients that the combine rule picked, if it picks.
@@ -313,6 +321,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_fingerprints(&line, memory);
     put_whole(&line, "samples", (int64_t)report->samples);
     put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
+    put_tokens(&line, report, &control->totals);
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
     put_whole(&line, "workers_lost", report->workers_lost);
     if (memory->config->trainer.command[0]) put_whole(&line, "trainer_restarts", restarts);

@@ -92,6 +92,7 @@ static Status read_figures(Run *run, Error *err) {
     RunFigure named;
     const Dataset *data = &run->memory.data;
     TRY(target_read(&run->target, &run->options, err));
+    TRY(budget_read(&run->budget, &run->options, err));
     if (run->options.patience_by[0]) TRY(patience_by_read(&named, &run->options, err));
     TRY(goals_check(&run->target, &run->options, data, err));
     run->figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/command.h"
 #include "app/train/missing_clients.h"
@@ -27,7 +28,8 @@ bool train_is_in_real_time(const Run *run) {
 
 bool train_is_finished(const Run *run) {
     if (train_is_in_real_time(run) && run->stop_signal && run->rounds_done > 0) return true;
-    return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
+    return run->rounds_done >= (uint32_t)run->options.rounds || run->spent ||
+           goals_end(&run->memory.control->goals, &run->options);
 }
 
 bool train_has_ended(const Run *run) {
@@ -95,7 +97,7 @@ void train_say_how_to_continue(Run *run) {
     char command[RUN_COMMAND_BYTES];
     Error why;
     if (run_continue_command(command, &run->options, &run->memory.control->goals, run->folder.path, run->rounds_done,
-                             &why) == STATUS_OK)
+                             run->spent, &why) == STATUS_OK)
         progress_say(&run->progress, "go on: %s\n", command);
     else
         progress_say(&run->progress, "cannot go on: %s\n", why.message);
@@ -127,6 +129,8 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
     progress_conclude(&run->progress, &run->figure, &run->tested, &run->final, rounds, seconds);
     print_missing(run);
     const WorldTotals *totals = &run->memory.control->totals;
+    if (run->options.until[0] && strcmp(run->options.until, "none") != 0 && !run->spent)
+        progress_say(&run->progress, "%u rounds did not reach --until %s\n", rounds, run->options.until);
     if (run->memory.world_files.powers)
         progress_say(&run->progress, "simulated energy: %.4g J of training, %.4g J of links\n", totals->training_joules,
                      totals->link_joules);

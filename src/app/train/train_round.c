@@ -163,6 +163,20 @@ Status train_note_best(Run *run, uint32_t round, Error *err) {
     return best_model_note(&run->best, &run->memory, err);
 }
 
+// All nodes go by the first one's clock.
+static Status note_budget(Run *run, uint32_t round, Error *err) {
+    const Budget *budget = &run->budget;
+    const WorldTotals *totals = &run->memory.control->totals;
+    bool late = clock_seconds_since(run->start_nanoseconds) >= budget->most[BUDGET_SECONDS];
+    if (!isnan(budget->most[BUDGET_TOKENS]) && run->report.samples > 0 && totals->tokens == 0)
+        return options_refuse(&run->options, "until", err,
+                              " %.60s: the trainer counts no tokens; give turn.add(..., tokens=N)", run->options.until);
+    if (!isnan(budget->most[BUDGET_SECONDS])) TRY(nodes_broadcast(&run->nodes, &late, sizeof late, err));
+    run->spent = late || budget_is_spent(budget, totals);
+    if (run->spent) progress_say(&run->progress, "round %u reaches %s: the run ends\n", round, run->options.until);
+    return STATUS_OK;
+}
+
 Status train_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
@@ -174,6 +188,8 @@ Status train_round(Run *run, Error *err) {
     progress_begin(&run->progress, round, rounds_samples(&run->rounds, evaluate));
     TRY(train_check_data(run, rounds_train(&run->rounds, round, report, err), err));
     run->published = round;
+    TRY(note_budget(run, round, err));
+    evaluate |= run->spent;
     if (train_is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     RoundTest test = round_test_none(&run->memory.data);
     test.judged &= run->tested.judged;
@@ -185,7 +201,7 @@ Status train_round(Run *run, Error *err) {
                                     round, &control->totals);
         TRY(train_note_best(run, round, err));
     }
-    const bool is_last = round == last || goals_end(&control->goals, options);
+    const bool is_last = round == last || run->spent || goals_end(&control->goals, options);
     const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
     TRY(train_check_data(run, report_client_evaluations(run, &test, round, clients, err), err));
     TRY(train_check_data(run, train_test_new_clients(run, &test, round, clients || is_last, err), err));

@@ -2,6 +2,8 @@
 #include "app/train/train.h"
 #include "app/train/train_steps.h"
 
+#include <math.h>
+
 #include "app/train/run_goals.h"
 #include "app/train/run_noise_key.h"
 #include "app/train/run_schedule.h"
@@ -233,15 +235,33 @@ static Status restore(Run *run, Error *err) {
                           run->options.rounds, run->folder.path, run->rounds_done, plural(run->rounds_done));
 }
 
+// Refuses joules that are never counted, and warns of seconds, which do not repeat.
+static Status check_budget(const Run *run, Error *err) {
+    const Budget *budget = &run->budget;
+    if (!isnan(budget->most[BUDGET_JOULES]) && !run->memory.world_files.powers)
+        return options_refuse(&run->options, "until", err,
+                              " joules=%g: no client's watts are known; give them in the file of --client-time "
+                              "file:FILE, or take bytes= or simulated-seconds=",
+                              budget->most[BUDGET_JOULES]);
+    if (!isnan(budget->most[BUDGET_SECONDS]) && train_is_first(run))
+        log_warning("--until seconds=%g: how many rounds that is depends on the machine, so that the run does not "
+                    "repeat; simulated-seconds=, bytes= and tokens= do",
+                    budget->most[BUDGET_SECONDS]);
+    return STATUS_OK;
+}
+
 Status train_in_folder(Run *run, int *exit_code, Error *err) {
-    Status status = restore(run, err);
+    Status status = check_budget(run, err);
+    if (status == STATUS_OK) status = restore(run, err);
     if (status == STATUS_OK && train_is_first(run) && run->rounds_done == 0)
         status = run_noise_key_begin(&run->memory, &run->options, &run->record, err);
     TRY(nodes_agree(&run->nodes, status, err));
     if (run->options.trainer[0] && !run->target.given) goals_settle(&run->memory.control->goals, &run->figure);
     if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
+    run->spent = budget_is_spent(&run->budget, &run->memory.control->totals);
     bool done = run->options.resume[0] && train_is_first(run) && train_has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
+    run->spent = budget_is_spent(&run->budget, &run->memory.control->totals);
     if (done) {
         train_say_heading(run);
         if (train_is_first(run)) run_folder_unlink_live(&run->folder); // a process that died could not remove it

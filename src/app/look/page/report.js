@@ -8,6 +8,7 @@ const AXES = {
   seconds: { title: "seconds of training and tests", of: (run) => run.rounds.seconds_total },
   simulated: { title: "simulated seconds", of: (run) => run.rounds.simulated_seconds_total },
   joules: { title: "simulated joules", of: (run) => run.rounds.training_joules_total?.map((value, i) => value + run.rounds.link_joules_total[i]) },
+  tokens: { title: "tokens trained", of: (run) => run.rounds.tokens_total },
   megabytes: { title: "MB sent, both ways", of: (run) => run.rounds.up_bytes_total?.map((value, i) => (value + run.rounds.down_bytes_total[i]) / 1e6) },
 };
 let axis = "round";

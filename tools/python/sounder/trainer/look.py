@@ -5,7 +5,7 @@
         out = net(x)
         return dict(loss=F.cross_entropy(out, y), hits=(out.argmax(1) == y).sum())
 
-loss is the mean over the batch. hits, samples and weight are optional; other names are figures of the user's own.
+loss is the mean over the batch. hits, samples, tokens and weight are optional; other names are figures of the user's own.
 """
 import contextlib
 import inspect

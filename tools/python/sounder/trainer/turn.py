@@ -68,7 +68,7 @@ class Turn:
         self.x, self.y = self._view(split) if told.get("viewed") else (split.x, split.y)
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
-        self._adds = self._corrects = self._answers = 0
+        self._adds = self._corrects = self._answers = self._tokens = 0
         self._taken = None
         self.handed_in, self._result, self.loaded, self._optimizer = False, [], None, None
         self._kept = Kept() if told.get("check") else None
@@ -215,11 +215,14 @@ class Turn:
         """How many batches the turn has, over all epochs: the steps of a loop that makes one per batch."""
         return self._told["batches"]
 
-    def add(self, loss, samples, hits=None, weight=None, **metrics):
+    def add(self, loss, samples, hits=None, weight=None, tokens=None, **metrics):
         """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
         which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8. weight: what the figures
-        are means over in place of samples, as the batch's tokens; the run then has the loss so weighed, too, as weighted_loss."""
+        are means over in place of samples, as the batch's tokens; the run then has the loss so weighed, too, as weighted_loss. tokens: how many the batch had; the run counts them, weighs by them unless
+        weight says otherwise, and has the perplexity, exp(weighted_loss), unless the program has one of its own."""
         self._adds += 1
+        self._tokens += 0 if tokens is None else _whole("tokens", tokens)
+        weight = tokens if weight is None else weight
         self._losses.append((_detached(loss), _whole("samples", samples)))
         if hits is not None:
             self._hits.append(_detached(hits))
@@ -307,6 +310,8 @@ class Turn:
         samples = int(sum(count for _, count in self._losses))
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
                   "samples": samples, "steps": _whole("steps", made) if self.trains else 0}
+        if self._tokens:
+            answer["tokens"] = self._tokens
         if self.trains and steps is None:
             answer["counted"] = 1
         if self.trains and travel is not None:

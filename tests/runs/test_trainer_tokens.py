@@ -1,0 +1,153 @@
+"""Tokens: what trainers count is in the record, weighs updates and losses, and may end a run; DiLoCo with a PyTorch trainer.
+
+Usage: test_trainer_tokens.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import json, math, shutil, sys, unittest
+
+from trainers import PACKAGE, TrainerCase, np, torch
+
+# Client k counts k + 1 tokens per sample and moves its weight by k + 1; a test sample of class c has c + 1 tokens and a loss of c / 4.
+COUNTS = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+def train(net, turn):
+    net["w"] += turn.client + 1
+    for x, y in turn.batches():
+        turn.add(1.0, len(y), **({} if turn.options.get("none") else {"tokens": len(y) * (turn.client + 1)}))
+def test(net, turn):
+    for x, y in turn.batches(1):
+        turn.add(float(y[0]) / 4, 1, tokens=int(y[0]) + 1)
+sounder.serve({"w": np.zeros(3, np.float32)}, train, test)
+'''
+JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--partition", "iid", "--quiet"]
+
+# A regression whose AdamW each client keeps; prints nothing, so that the loop by hand below can be the same.
+DILOCO = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import torch, sounder
+from torch.nn import functional as F
+def train(net, turn):
+    optimizer = turn.keep(torch.optim.AdamW(net.parameters(), lr=turn.lr))
+    for x, y in turn.batches():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        turn.add(loss, len(y), tokens=len(y))
+def test(net, turn):
+    for x, y in turn.batches():
+        turn.add(F.cross_entropy(net(x), y), len(y), tokens=len(y))
+def make():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 12), torch.nn.Tanh(), torch.nn.Linear(12, 10))
+if __name__ == "__main__":
+    sounder.serve(make, train, test, state=torch.optim.AdamW)
+'''
+
+
+class TrainerTokens(TrainerCase):
+    def run_job(self, run, *arguments, script="counts.py", code=0):
+        return self.train(*JOB, "--trainer", f"{sys.executable} {script}", "--out", run, *arguments, code=code)
+
+    def test_tokens_are_counted_weigh_and_end_a_run_with_the_same_bits(self):
+        self.write("counts.py", COUNTS)
+        common = ("--algorithm", "combine mean tokens", "--rounds", "9", "--target", "perplexity<9", "--eval-every", "1")
+        self.run_job("one", *common, "--workers", "1", "--until", "tokens=1000 bytes=1e9")
+        rounds = self.rounds("one")
+        self.assertEqual([line["tokens"] for line in rounds], [400] * 3)  # 40 samples of 1 + 2 + 3 + 4 tokens; the third round passes 1000
+        self.assertEqual([line["tokens_total"] for line in rounds], [400, 800, 1200])
+        self.assertGreater(rounds[0]["tokens_per_second"], 0)
+        self.assertEqual(sorted(line["tokens"] for line in self.metrics("one") if line["type"] == "client")[::3], [40, 80, 120, 160])
+        for number in self.weights("one")["w"]:  # three rounds of (1 + 4 + 9 + 16) / 10
+            self.assertAlmostEqual(number, 9.0, places=5)
+        last = rounds[-1]
+        classes = np.array(self.labels())
+        loss = np.sum((classes + 1) * classes / 4) / np.sum(classes + 1)
+        self.assertAlmostEqual(last["test_metrics"]["weighted_loss"], loss, places=6)
+        self.assertAlmostEqual(last["test_metrics"]["perplexity"], math.exp(loss), places=5)
+        self.assertEqual(self.metrics("one")[-1]["tokens_to_target"], 400)
+        self.run_job("halves", *common, "--workers", "3", "--until", "tokens=500")
+        self.train("--resume", "halves", "--until", "tokens=1000")
+        self.assertEqual(self.model("halves"), self.model("one"))
+        self.assertEqual(self.rounds("halves")[-1]["tokens_total"], 1200)
+        (row,) = json.loads(self.call("runs", "one", "--format", "json")[0])
+        self.assertEqual(row["tokens"], 1200)
+        self.assertGreater(row["tokens_per_second"], 0)
+        self.call("report", "one", "halves", "--svg", "by-tokens", "--axis", "tokens")
+        with open(self.path("by-tokens", "metric.svg")) as file:
+            self.assertIn("tokens trained", file.read())
+
+    def labels(self):
+        """Of the test samples, as a run's predictions have them."""
+        self.train("--data", "synthetic:1x8x8:160:60", "--model", "softmax", "--clients", "1", "--rounds", "1", "--quiet", "--out", "engine")
+        self.call("eval", "engine", "--predictions", "each.csv")
+        with open(self.path("each.csv")) as file:
+            head, *lines = [line.strip().split(",") for line in file]
+        return [int(line[head.index("label")]) for line in lines]
+
+    def test_a_trainer_that_counts_none_is_refused_where_tokens_are_needed(self):
+        self.write("counts.py", COUNTS)
+        silent = ("--trainer-option", "none=true", "--rounds", "2")
+        _, err = self.run_job("weighs", *silent, "--algorithm", "combine mean tokens", code=69)
+        self.assertIn("its training counted no tokens, by which combine mean tokens weighs it: call turn.add(loss, len(y), tokens=...)", err)
+        _, err = self.run_job("ends", *silent, "--until", "tokens=5", code=64)
+        self.assertIn("--until tokens=5: the trainer counts no tokens; give turn.add(..., tokens=N)", err)
+        _, err = self.train(*JOB, "--model", "softmax", "--algorithm", "combine mean tokens", "--out", "no", code=64)
+        self.assertIn("a trainer tells the samples of its clients", err)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_diloco_is_a_loop_of_adamw_inside_and_nesterovs_sgd_outside(self):
+        self.write("diloco.py", DILOCO)
+        common = ("--algorithm", "diloco H=6", "--client-optimizer-state", "keep", "--rounds", "3", "--lr", "0.01")
+        self.run_job("one", *common, "--workers", "1", script="diloco.py")
+        self.run_job("two", *common, "--workers", "2", "--rounds", "1", script="diloco.py")
+        self.train("--resume", "two", "--rounds", "3")
+        self.assertEqual(self.model("two"), self.model("one"))
+        self.train(*JOB, "--model", "softmax", "--algorithm", "diloco H=6", "--rounds", "3", "--out", "engine")  # whose batches are the same
+        self.call("export", "engine", "--federation", "federation")
+        last = self.weights("one")
+        for name, value in self.by_hand(3).state_dict().items():
+            self.assertLess(np.abs(value.numpy().ravel() - last[name].ravel()).max(), 1e-5, name)
+        for optimizer in ("diloco; optimizer adamw", "diloco beta2=0.95"):
+            _, err = self.run_job("no", "--algorithm", optimizer, script="diloco.py", code=64)
+            self.assertIn("the optimizer is the trainer's; leave it out", err)
+
+    def by_hand(self, rounds):
+        """The net after these rounds of four replicas, whose batches the federation's files have."""
+        module = {"__name__": "diloco"}
+        sys.path.insert(0, PACKAGE)
+        with open(self.path("diloco.py")) as file:
+            exec(file.read(), module)
+        data = np.load(self.path("federation", "data.npz"))
+        shape = (-1, 1, 1)
+        x = torch.from_numpy((data["x"] * data["scale"].reshape(shape) + data["shift"].reshape(shape)).astype(np.float32))
+        y, outer_net = torch.from_numpy(data["y"].astype(np.int64)), module["make"]()
+        outer = torch.optim.SGD(outer_net.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+        kept = {}
+        for number in range(1, rounds + 1):
+            turns = np.load(self.path("federation", f"round-{number:06d}.npz"))
+            changes = [torch.zeros_like(parameter) for parameter in outer_net.parameters()]
+            for i, client in enumerate(turns["clients"]):
+                if client not in kept:
+                    net = module["make"]()
+                    kept[client] = net, torch.optim.AdamW(net.parameters(), lr=0.01)
+                net, inner = kept[client]
+                net.load_state_dict(outer_net.state_dict())
+                order = turns["samples"][turns["first_sample"][i] : turns["first_sample"][i + 1]]
+                ends = turns["ends"][turns["first_end"][i] : turns["first_end"][i + 1]]
+                for taken in np.split(order.astype(np.int64), (ends - turns["first_sample"][i]).astype(np.int64))[:-1]:
+                    inner.zero_grad()
+                    torch.nn.functional.cross_entropy(net(x[taken]), y[taken]).backward()
+                    inner.step()
+                for change, own, begun in zip(changes, net.parameters(), outer_net.parameters()):
+                    change += (begun.detach() - own.detach()) / len(turns["clients"])
+            for parameter, change in zip(outer_net.parameters(), changes):
+                parameter.grad = change
+            outer.step()
+        return outer_net
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
