@@ -13,6 +13,7 @@
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
+#include "fedavg/trainer/reads.h"
 
 enum { REHEARSALS = 2, REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
 
@@ -108,6 +109,7 @@ static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) 
     const Trainer *trainer = &nursery->trainer;
     const uint64_t hash = XXH3_64bits(trainer->desk.weights, trainer->memory->config->parameters * sizeof(float));
     JsonObject line;
+    trainer_note_reads(trainer->memory->control, &trainer->memory->config->trainer, told);
     if (nursery->rehearsals == 1) nursery->rehearsed = hash;
     if (nursery->rehearsals > REHEARSALS)
         warn_of_rehearsal(nursery, told);

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
+#include "fedavg/trainer/reads.h"
 
 enum { MOST_FORKS = 10 }; // for one start of a trainer
 
@@ -294,6 +295,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .other_steps = number_of(told, "other_steps", 0) != 0,
                               .gradients = number_of(told, "gradients", 0) != 0 && trainer->desk.gradients != NULL,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
+    trainer_note_reads(trainer->memory->control, &trainer->memory->config->trainer, told);
     trainer_read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
     tell_gpu(trainer, json_object_get(told, "gpu"));

@@ -4,7 +4,7 @@ Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arg
 """
 import json, shutil, sys, unittest
 
-from trainers import NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
+from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 # Each batch of a training takes 1 from each weight; TAIL is what the function does after its loop.
 COUNTS = '''
@@ -156,6 +156,16 @@ class Turns(TrainerCase):
         self.write("fails.py", COUNTS.replace("TAIL", "turn.hand_in(); assert turn.rehearsal, 'after'").replace("HITS", "0"))
         _, err = self.run_with("fails", script="fails.py", code=69)
         self.assertIn("AssertionError: after", err)
+
+    def test_options_that_no_turn_has_read_are_told_and_refused_as_an_axis(self):
+        reads = "    turn.lr, turn.clip, turn.options.get('width')\n    for x, y"
+        self.write("reads.py", COUNTS.replace("    for x, y", reads, 1).replace("TAIL", "pass").replace("HITS", "0"))
+        given = ["--clip-grad-norm", "1", "--local-epochs", "2", "--trainer-option", "width=3 widht=4"]
+        _, err = self.run_with("reads", *given, script="reads.py")
+        self.assertEqual(err.count("no turn of the trainer has read --momentum 0.5 (turn.momentum), --trainer-option widht=4 (turn.options): read it"), 1, err)
+        out = self.call("sweep", *JOB, "--trainer", f"{sys.executable} reads.py", "--momentum", "0,0.9", "--lr", "0.1,0.2", "--out", "sweep", code=64)
+        self.assertIn("--momentum: the sweep compares its values, and no turn of the trainer has read turn.momentum", str(out))
+        self.call("sweep", *JOB, "--trainer", f"{sys.executable} reads.py", "--lr", "0.1,0.2", "--quiet", "--out", "other")
 
     def test_counts_that_are_no_whole_numbers_are_refused_by_name(self):
         for tail, hits, sentence in (("pass", "0.93", "hits=0.93 is no whole number"), ("turn.hand_in(steps=2.5)", "0", "steps=2.5 is no whole number"),

@@ -17,6 +17,7 @@
 #include "app/look/sweep_jobs.h"
 #include "app/look/sweep_means.h"
 #include "app/look/sweep_process.h"
+#include "app/train/train.h"
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/cores.h"
@@ -365,8 +366,20 @@ static void say_forecast(Sweep *sweep) {
     sweep_forecast_say(first, sweep->jobs, sweep->plan.count, share, room(sweep), sweep->options.parallel, &start);
 }
 
+// To its runs, of which each may find that its program does not read what an axis says.
+static void tell_axes(const SweepPlan *plan) {
+    char axes[1024] = "";
+    for (size_t i = 0; i < plan->axis_count; i++) {
+        if (plan->axes[i].count == 1) continue;
+        const size_t used = strlen(axes);
+        snprintf(axes + used, sizeof axes - used, "%s%s", used ? " " : "", plan->axes[i].option->name);
+    }
+    setenv(RUN_SWEEP_AXES, axes, 1);
+}
+
 static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     const uint64_t begin = clock_nanoseconds();
+    tell_axes(&sweep->plan);
     if (make_folders(sweep->options.out, 0777) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
     TRY(open_signals(sweep, err));

@@ -49,6 +49,7 @@ typedef struct Run {
     uint32_t published;  // round of the model in the shared memory, which is published before the round counts as done
     uint32_t saved;      // round of the last checkpoint
     bool headed;         // the heading was printed
+    bool checked_reads;  // of options by the trainer's turns
     bool warned_of_loss; // which a test found not to be finite
     bool begins_again;   // the GPU that --device auto had chosen does not serve: once more, on the CPU
     EnergyMeter meter;   // of --measure-energy; the first node's

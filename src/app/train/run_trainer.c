@@ -6,9 +6,11 @@
 
 #include "app/options/option_table.h"
 #include "app/train/run_set_up.h"
+#include "app/train/train.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/trainer/reads.h"
 
 // Sets of words have one order in each start of a run's programs. A user who sets PYTHONHASHSEED is heeded.
 static Status plan_seeds(TrainerPlan *plan, const Options *options, Error *err) {
@@ -137,6 +139,58 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     if (host) warn_of_state(net, options); // not in a test
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;
+    return STATUS_OK;
+}
+
+static bool is_axis(const char *option) {
+    const char *axes = getenv(RUN_SWEEP_AXES);
+    const size_t length = strlen(option);
+    for (const char *at = axes ? axes : ""; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == length && strncmp(at, option, length) == 0) return true;
+    return false;
+}
+
+static Status refuse_axis(const char *option, const char *read, Error *err) {
+    return fail(err, STATUS_USAGE,
+                "--%s: the sweep compares its values, and no turn of the trainer has read turn.%s, so that all of them "
+                "train alike; read it in the program, or leave the axis out",
+                option, read);
+}
+
+// The words of --trainer-option that nothing has read. Returns whether some word was read.
+static bool list_unread_words(char *list, size_t room, const Options *options, const Control *control) {
+    char words[OPTION_TEXT_BYTES], *rest;
+    uint32_t number = 0;
+    bool some = false;
+    snprintf(words, sizeof words, "%s", options->trainer_option);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest), number++) {
+        char one[OPTION_TEXT_BYTES];
+        some |= trainer_has_read(control, trainer_read_of_option(number));
+        if (trainer_has_read(control, trainer_read_of_option(number))) continue;
+        snprintf(one, sizeof one, "--trainer-option %.60s (turn.options)", word);
+        text_list(list, room, one, strlen(one));
+    }
+    return some;
+}
+
+Status run_check_reads(const Options *options, const RunMemory *memory, Error *err) {
+    const Control *control = memory->control;
+    char list[1024] = "", one[OPTION_VALUE_BYTES + 64], value[OPTION_VALUE_BYTES];
+    for (uint32_t r = 0; r < TRAINER_READS; r++) {
+        const TrainerRead *read = &trainer_reads[r];
+        if (!options_given(options, read->option) || trainer_has_read(control, r)) continue;
+        if (is_axis(read->option)) return refuse_axis(read->option, read->told, err);
+        option_format(value, options, option_find(read->option));
+        snprintf(one, sizeof one, "--%s %s (turn.%s)", read->option, value, read->told);
+        text_list(list, sizeof list, one, strlen(one));
+    }
+    if (!list_unread_words(list, sizeof list, options, control) && options->trainer_option[0] &&
+        is_axis("trainer-option"))
+        return refuse_axis("trainer-option", "options", err);
+    if (*list)
+        log_warning("no turn of the trainer has read %s: read it in the program, or leave it out, since it changes "
+                    "nothing",
+                    list);
     return STATUS_OK;
 }
 

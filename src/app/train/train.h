@@ -12,6 +12,10 @@
 // of the run, if it trains on the CPU and has no --workers; 0: all usable ones.
 Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err);
 
+// The variable of the environment in which a sweep tells its runs the names of the options that it compares, separated by
+// blanks.
+#define RUN_SWEEP_AXES "SOUNDER_SWEEP_AXES"
+
 // Figures of a run that has not begun, for a sweep.
 typedef struct Outlook {
     uint64_t memory, shared; // bytes of all; of it the data set, if it is in memory that runs share

@@ -70,6 +70,12 @@ static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
     return STATUS_OK;
 }
 
+static Status check_reads(Run *run, Error *err) {
+    if (!run->options.trainer[0] || run->checked_reads || !train_is_first(run)) return STATUS_OK;
+    run->checked_reads = true;
+    return run_check_reads(&run->options, &run->memory, err);
+}
+
 // JSON has null for such a loss, and charts a gap: it is said once.
 static void warn_of_loss(Run *run, const RoundTest *test, uint32_t round) {
     if (run->warned_of_loss || !train_is_first(run) || isfinite(test->loss)) return;
@@ -86,6 +92,7 @@ Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err) 
     *test = round_test_of(&run->report, &run->memory);
     warn_of_loss(run, test, round);
     TRY(settle_figure(run, test, err));
+    TRY(check_reads(run, err));
     if (!run_figure_tests_clients(&run->figure)) return STATUS_OK;
     const uint64_t begin = clock_nanoseconds();
     const bool personal = run_figure_row(&run->figure)->of == FIGURE_OF_PERSONAL;

@@ -32,9 +32,21 @@ def _finite(value):
 
 
 class Line:
-    """The socket. Every message is a line of JSON, in both directions."""
+    """The socket. Every message is a line of JSON, in both directions.
+
+    reads    what the program has read of the run's options and has not told yet; known: all of them
+    """
 
     def __init__(self, fd):
+        self.reads, self.known = [], set()
+        self._open(fd)
+
+    def read(self, name):
+        if name not in self.known:
+            self.known.add(name)
+            self.reads.append(name)
+
+    def _open(self, fd):
         self.socket = socket.socket(fileno=fd)  # one that was there before is closed
         self.socket.setblocking(True)
         self.rest = b""
@@ -66,12 +78,49 @@ class Line:
 
     def adopt(self, fd):
         """Takes another worker's socket in the place of this one."""
-        self.__init__(fd)
+        self._open(fd)
 
     def progress(self):
         """A sign of life, at most one per second: --hang-seconds counts from the last line."""
         if time.monotonic() - self.said >= 1:
             self.send(progress=1)
+
+
+class Options(dict):
+    """Those of --trainer-option, which tell the line what the program reads."""
+
+    def __init__(self, values, line):
+        super().__init__(values)
+        self._line = line
+
+    def _read(self, name):
+        self._line.read(f"options.{name}")
+
+    def __getitem__(self, name):
+        self._read(name)
+        return super().__getitem__(name)
+
+    def get(self, name, otherwise=None):
+        self._read(name)
+        return super().get(name, otherwise)
+
+    def __contains__(self, name):
+        self._read(name)
+        return super().__contains__(name)
+
+    def __iter__(self):
+        for name in super().__iter__():
+            self._read(name)
+            yield name
+
+    def keys(self):
+        return list(self)
+
+    def items(self):
+        return [(name, self[name]) for name in self]
+
+    def values(self):
+        return [self[name] for name in self]
 
 
 def array(fd, offset, kind, shape, writable=False):

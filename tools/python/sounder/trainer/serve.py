@@ -10,7 +10,7 @@ import numpy as np
 from ..command import Error
 from ..seeds import seed_all
 from .files import PACKAGE, own_files, versions
-from .link import Data, Desk, begin
+from .link import Data, Desk, Options, begin
 from .look import Look
 from .nursery import Nursery, obstacle
 from .samples import OwnSamples
@@ -119,7 +119,8 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
     if "samples" in hello:
         line.send(samples=own.write(hello["samples"]) if own else None)
         return
-    data = Data(hello["data"], hello.get("options", {}))
+    hello["options"] = Options(hello.get("options", {}), line)
+    data = Data(hello["data"], hello["options"])
     if own:
         own.check(data, whole=bool(hello.get("describe")))
     net = _made(net, data, exchange, device, hello["seed"])

@@ -9,12 +9,13 @@ class StepsTaken:
     """Made at a turn's first step. At each step gather sees the gradients ({name: gradient}) before anything is added to them, step after
     that. SGD is computed beside the program, on some numbers of each tensor (net.sample).
 
+    told     the turn's line
     keeps    the mean of the gradients is wanted
     """
 
-    def __init__(self, net, turn, keeps):
+    def __init__(self, net, told, keeps):
         self.net, self.keeps, self.count = net, keeps, 0
-        self.lr, self.momentum, self.weight_decay, self.clip = turn.lr, turn.momentum, turn.weight_decay, turn.clip
+        self.lr, self.momentum, self.weight_decay, self.clip = (told[name] for name in ("lr", "momentum", "weight_decay", "clip"))
         self.floats, self.sums = net.sums() if keeps else (None, {})
         self.first = net.sample(net.weights())
         self.velocity, self.travelled = np.zeros_like(self.first), np.zeros_like(self.first)

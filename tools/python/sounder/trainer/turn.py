@@ -10,6 +10,8 @@ from . import samples
 from .kept import Kept
 from .steps_taken import StepsTaken
 
+OBEYED = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "clip")
+
 
 def _detached(value):
     """A tensor without its graph: it is read at the hand-in, so that no batch waits for a card."""
@@ -29,6 +31,19 @@ def _number(name, value):
         return float(value)
     except (TypeError, ValueError) as problem:
         raise Error(f"the metric {name} is no number: {problem}") from problem
+
+
+def _option(name):
+    """One of the run's options. The run is told that the program reads it."""
+
+    def read(turn):
+        turn._line.read(name)
+        return turn._told[name]
+
+    def write(turn, value):
+        turn._told[name] = value
+
+    return property(read, write)
 
 
 class Turn:
@@ -51,13 +66,15 @@ class Turn:
     rehearsal         True in a turn whose result is thrown away
     """
 
+    epochs, batch_size, lr, momentum, weight_decay, clip = (_option(name) for name in OBEYED)
+
     def __init__(self, told, hello, desk, data, net, line, state):
         self._told, self._desk, self._data, self._net, self._line = told, desk, data, net, line
         self.trains = told["task"] == "train"
-        for name in ("part", "split", "round", "client", "epochs", "batch_size", "lr", "momentum", "weight_decay", "clip", "seed"):
+        for name in ("part", "split", "round", "client", "seed"):
             setattr(self, name, told[name])
         self.samples = told["count"]
-        self.options = hello.get("options", {})
+        self.options = hello["options"]
         self.rehearsal = bool(told.get("rehearsal"))
         self._floats = desk.state if told.get("keeps") else np.zeros(state, np.float32)
         self._state = net.state(self._floats) if state else None  # the same memory
@@ -87,6 +104,8 @@ class Turn:
             raise Error("turn.batches(size) is for tests; the batches of a training are the run's (--batch-size)")
         if size is not None and size < 1:
             raise Error(f"turn.batches({size}): a batch has at least one sample")
+        for name in ("batch_size", "epochs"):
+            self._line.read(name)
         ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
         if size:
             ends = [min(first + size, self.samples) for first in range(0, self.samples, size)]
@@ -151,7 +170,7 @@ class Turn:
         if self.adds_nothing and not self._told.get("measures"):
             return
         if self._told.get("measures") and not self._taken:
-            self._taken = StepsTaken(self._net, self, keeps="gradients" in self._desk.parts)
+            self._taken = StepsTaken(self._net, self._told, keeps="gradients" in self._desk.parts)
         raw = self._net.gradients(gradients, fills=not self.adds_nothing)
         if self._taken:
             self._taken.gather(raw)
@@ -291,6 +310,8 @@ class Turn:
         """Sends what end or hand_in has noted, when the program no longer works on the net."""
         for array, result in self._result:
             array[...] = result
+        if self._line.reads:
+            self._answer["reads"], self._line.reads = self._line.reads, []
         self._line.send(turn=self._told["turn"], **self._answer)
 
     def end(self, steps=None, travel=None):
