@@ -33,9 +33,9 @@ Status trainer_host_add_workers(TrainerHost *host, uint32_t workers, Error *err)
 
 // Before workers start: they ask for forks at once. The output is served meanwhile, since a program that fills its pipe
 // would wait for ever.
-Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, Error *err) {
+Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, const float *first, Error *err) {
     if (host->nursery.trainer.process.socket < 0) return STATUS_OK;
-    Status status = nursery_begin(&host->nursery, memory, err);
+    Status status = nursery_begin(&host->nursery, memory, first, err);
     while (status == STATUS_OK && nursery_is_busy(&host->nursery)) {
         poll(host->polls, host->poll_count, WAIT_MILLISECONDS);
         status = trainer_host_serve(host, err);

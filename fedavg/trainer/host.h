@@ -3,7 +3,7 @@
 //
 //   TRY(trainer_host_open(&host, err));                     // before any trainer starts
 //   TRY(trainer_host_add_workers(&host, workers, err));     // the supervisor watches host.polls
-//   TRY(trainer_host_rehearse(&host, memory, err));         // opens the nursery, if there is one
+//   TRY(trainer_host_rehearse(&host, memory, first, err));  // opens the nursery, if there is one
 //   TRY(trainer_host_serve(&host, err));                    // in the parent's loop
 //   trainer_host_close(&host);
 #ifndef SOUNDER_FEDAVG_TRAINER_HOST_H
@@ -25,8 +25,8 @@ typedef struct TrainerHost {
 Status trainer_host_open(TrainerHost *host, Error *err);
 Status trainer_host_add_workers(TrainerHost *host, uint32_t workers, Error *err);
 
-// Waits until the nursery forks, or cannot. Fails with the program's sentence.
-Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, Error *err);
+// Waits until the nursery forks, or cannot. first: as for nursery_begin. Fails with the program's sentence.
+Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, const float *first, Error *err);
 
 Status trainer_host_serve(TrainerHost *host, Error *err);
 

@@ -83,6 +83,7 @@ static Status rehearse(Nursery *nursery, Error *err) {
     Trainer *trainer = &nursery->trainer;
     TrainerTurn turn = trainer_trial(trainer, nursery->client, nursery->batches);
     JsonObject line;
+    memcpy(trainer->desk.weights, nursery->first, trainer->memory->config->parameters * sizeof *nursery->first);
     turn.rehearses = true;
     turn.checks = nursery->rehearsals == REHEARSALS; // the one that finds the cause
     turn.keeps = trainer->desk.state != NULL;
@@ -104,21 +105,78 @@ static void warn_of_rehearsal(const Nursery *nursery, const json_t *told) {
         plan->option, plan->command, nursery->client, kept[0] ? "it uses " : "it uses something", kept);
 }
 
-// Asks for one turn twice. If the results differ, a third one lets the program look for the cause.
-static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) {
-    const Trainer *trainer = &nursery->trainer;
-    const uint64_t hash = XXH3_64bits(trainer->desk.weights, trainer->memory->config->parameters * sizeof(float));
+static Status ask_for_forks(Nursery *nursery, Error *err) {
     JsonObject line;
-    trainer_note_reads(trainer->memory->control, &trainer->memory->config->trainer, told);
-    if (nursery->rehearsals == 1) nursery->rehearsed = hash;
-    if (nursery->rehearsals > REHEARSALS)
-        warn_of_rehearsal(nursery, told);
-    else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || hash != nursery->rehearsed))
-        return rehearse(nursery, err);
     nursery->state = NURSERY_ASKED;
     json_begin(&line);
     put_whole(&line, "forks", 1);
     return send_line(nursery, &line, err);
+}
+
+// The samples of one turn of a test. A test of all samples in one turn may take long: only a small one is rehearsed.
+static Status test(Nursery *nursery, Error *err) {
+    const RunMemory *memory = nursery->trainer.memory;
+    const uint32_t all = memory->data.test.count, count = all < EVALUATION_CHUNK ? all : EVALUATION_CHUNK;
+    const TrainerTurn turn = {
+        .tests = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX, .rehearses = true};
+    JsonObject line;
+    if (nursery->was_open || memory->data.items.are_clients || (memory->config->trainer.whole_test && all > count))
+        return ask_for_forks(nursery, err);
+    desk_clear(&nursery->trainer.desk);
+    memcpy(nursery->trainer.desk.weights, nursery->first, memory->config->parameters * sizeof *nursery->first);
+    trainer_add_test(&nursery->trainer, NULL, 0, count);
+    trainer_turn_line(&line, &nursery->trainer, &turn);
+    nursery->rehearsals++;
+    nursery->state = NURSERY_TESTING;
+    return send_line(nursery, &line, err);
+}
+
+// Asks for one turn twice. If the results differ, a third one lets the program look for the cause.
+static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) {
+    const Trainer *trainer = &nursery->trainer;
+    const RunConfig *config = trainer->memory->config;
+    const TrainerWitness now = trainer_witness_of(told, nursery->first, trainer->desk.weights, config->parameters);
+    trainer_note_reads(trainer->memory->control, &config->trainer, told);
+    if (nursery->rehearsals == 1 && nursery->was_open) {
+        const Status same = trainer_witness_judge(&nursery->witness, &now, &config->trainer, false, err);
+        nursery->is_other = same != STATUS_OK;
+        TRY(same);
+    }
+    if (nursery->rehearsals == 1) nursery->witness = now;
+    if (nursery->rehearsals > REHEARSALS)
+        warn_of_rehearsal(nursery, told);
+    else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || now.weights != nursery->witness.weights))
+        return rehearse(nursery, err);
+    nursery->rehearsals = 0;
+    return test(nursery, err);
+}
+
+// The figures of a test. The names of options that were read are left out, since a process tells them once.
+static uint64_t hash_of_figures(const json_t *told) {
+    static const char *const figures[] = {"loss_sum", "samples", "hits", "metrics"};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        char *text = json_dumps(json_object_get(told, figures[i]), JSON_ENCODE_ANY | JSON_SORT_KEYS);
+        if (text) hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+        free(text);
+    }
+    return hash;
+}
+
+static Status judge_test(Nursery *nursery, const json_t *told, Error *err) {
+    const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
+    const uint64_t hash = hash_of_figures(told);
+    trainer_note_reads(nursery->trainer.memory->control, plan, told);
+    if (nursery->rehearsals == 1) {
+        nursery->tested = hash;
+        return test(nursery, err);
+    }
+    if (hash != nursery->tested)
+        log_warning("%s %.200s tested the same weights to other figures when it was asked again: it keeps something "
+                    "from test to test, so that results depend on the number of workers; begin each test with "
+                    "nothing, as by a metric's reset(), and see --check-trainer",
+                    plan->option, plan->command);
+    return ask_for_forks(nursery, err);
 }
 
 // Closes what requests brought, so that the workers hear of it: a worker waits on the other ends, with no limit, as a
@@ -185,6 +243,8 @@ static Status advance(Nursery *nursery, const json_t *told, Error *err) {
     }
     case NURSERY_REHEARSING:
         return judge_rehearsal(nursery, told, err);
+    case NURSERY_TESTING:
+        return judge_test(nursery, told, err);
     case NURSERY_ASKED:
         return open_or_not(nursery, told);
     case NURSERY_NONE:
@@ -236,10 +296,11 @@ static Status start_again(Nursery *nursery, Status failed, const Error *why, Err
     return STATUS_OK;
 }
 
-Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
+Status nursery_begin(Nursery *nursery, const RunMemory *memory, const float *first, Error *err) {
     Trainer *trainer = &nursery->trainer;
     Error why;
     trainer->memory = memory;
+    nursery->first = first;
     nursery->batches = REHEARSED_BATCHES;
     nursery->client = trainer_client_from(memory, 0); // one without samples would rehearse nothing
     TRY(desk_create(&trainer->desk, memory, trainer->desk.fd, err));

@@ -3,14 +3,16 @@
 //
 //   TRY(nursery_start(&nursery, &process, plan, memory, desk_fd, err)); // parent: the program, which tells its net
 //   nursery_adopt(&nursery, &process, desk_fd);                         // it says that it can fork
-//   TRY(nursery_begin(&nursery, memory, err));
+//   TRY(nursery_begin(&nursery, memory, net.values, err));
 //   while (nursery_is_busy(&nursery)) TRY(nursery_serve(&nursery, err));
 //   TRY(trainer_process_fork(&process, FD_NURSERY, desk_fd, output, err)); // worker
 //
 // The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. It is made
 // twice: a program that trains to other weights the second time keeps something from turn to turn, which a warning
-// names. Then the program says whether it can be forked: not with threads, with children or with an open GPU. If not,
-// or if the nursery dies again and again, control->forks is 0 and workers start trainers themselves.
+// names; so is a test. Each start of the program makes the first rehearsal from the weights that it makes itself, by
+// which it is compared with the first start (witness.h). Then the program says whether it can be forked: not with
+// threads, with children or with an open GPU. If not, or if the nursery dies again and again, control->forks is 0 and
+// workers start trainers themselves.
 //
 // Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
 // waits for the next one. A request brings the fork's line, its leash, its desk and its output. The nursery keeps the
@@ -20,11 +22,13 @@
 #define SOUNDER_FEDAVG_TRAINER_NURSERY_H
 
 #include "fedavg/trainer/trainer.h"
+#include "fedavg/trainer/witness.h"
 
 typedef enum NurseryState {
     NURSERY_NONE,
     NURSERY_STARTING,   // it reads its first line
     NURSERY_REHEARSING, // it trains two batches of a client, several times
+    NURSERY_TESTING,    // it tests some samples, twice
     NURSERY_ASKED,      // it sees whether it can be forked
     NURSERY_OPEN,       // it forks
 } NurseryState;
@@ -37,7 +41,9 @@ typedef struct Nursery {
     uint32_t client;          // it rehearses with
     uint32_t batches;         // of a rehearsal
     uint32_t rehearsals;      // of this start that it has been asked for
-    uint64_t rehearsed;       // hash of the weights to which it trained in the first one
+    const float *first;       // (parameters) weights that the program has made, with which it rehearses; borrowed
+    TrainerWitness witness;   // of its first start
+    uint64_t tested;          // hash of its first test's figures
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
     bool owes;     // open, and a request waited when it was last looked after
@@ -54,8 +60,9 @@ Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPla
 // Takes a program that can fork, and the memory file of its desk.
 void nursery_adopt(Nursery *nursery, TrainerProcess *process, int desk_fd);
 
-// Sends the run's tensors, when they have their memory.
-Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err);
+// Sends the run's tensors, when they have their memory. first: (parameters) the weights that the program told with its
+// tensors; they outlive the nursery.
+Status nursery_begin(Nursery *nursery, const RunMemory *memory, const float *first, Error *err);
 
 // The next step, if there is one; never waits for long. Fails with the program's sentence if its first turn fails.
 Status nursery_serve(Nursery *nursery, Error *err);

@@ -1,5 +1,5 @@
-// What a run's program reads of the options that it has to obey. One that no turn has read changes nothing, whatever its
-// value. A program that tells nothing of this is not judged.
+// The options that turns of a run's program have read. An option that no turn has read changes nothing, whatever its
+// value. A program that does not tell what it reads is not judged.
 //
 //   trainer_note_reads(control, plan, told);          // told: an answer
 //   if (trainer_has_read(control, r)) ...             // trainer_reads[r], a part of turn

@@ -59,12 +59,12 @@ class Nursery(TrainerCase):
         self.assertEqual(self.model("fork-1"), self.model("each-2"))
         self.assertEqual(self.model("fork-2"), self.model("each-2"))
 
-    def test_the_program_runs_once_and_rehearses_a_turn_of_two_batches_twice(self):
+    def test_the_program_runs_once_and_rehearses_a_turn_of_two_batches_and_a_test_twice(self):
         self.write("trainer.py", "print('starts')\n" + NUMPY.replace("    velocity = {}", "    velocity = {}\n    print(turn.rehearsal, turn.client, turn.samples)"))
         self.run_with("fork")
         self.assertEqual(self.log("fork").splitlines()[:3], ["nursery: starts"] + 2 * ["nursery: True 0 20"])
         self.assertEqual(self.log("fork").count("starts"), 1)
-        self.assertEqual(self.log("fork").count("True"), 2)
+        self.assertEqual(self.log("fork").count("True"), 4)
         self.run_with("each", "--trainer-start", "each")
         self.assertEqual(sorted(line for line in self.log("each").splitlines() if "starts" in line),
                          ["nursery: starts", "rank 0: starts", "rank 1: starts"])
@@ -279,7 +279,7 @@ class Nursery(TrainerCase):
         self.assertEqual((out, err), ("", ""))
         lines = self.log("run").splitlines()
         self.assertTrue(all(line.startswith(("nursery: ", "rank 0: ", "rank 1: ")) for line in lines), lines)
-        self.assertEqual(sum(line.endswith("one two") for line in lines), 2 + 2 * 5)  # two rehearsals
+        self.assertEqual(sum(line.endswith("one two") for line in lines), 4 + 2 * 5)  # four rehearsals
         self.train("--resume", "run", "--rounds", "3", "--quiet")
         self.assertGreater(len(self.log("run").splitlines()), len(lines))
 

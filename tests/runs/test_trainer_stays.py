@@ -249,6 +249,58 @@ sounder.serve({"w": np.zeros(2, np.float32)}, lambda net, turn: turn.add(1.0, tu
 '''
 
 
+# What it trains to is in a file that no hash of the run sees, and a test counts on where REMEMBERS says so.
+WITNESSED = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+aim = float(open("aim.txt").read())
+first = np.random.default_rng().normal(size=2) if "unseeded" in sys.argv else np.zeros(2)
+tests = []
+def train(net, turn):
+    for x, y in turn.batches():
+        turn.add(float((net["w"][0] - aim) ** 2), len(y))
+        net["w"] -= np.float32(turn.lr) * (net["w"] - np.float32(aim))
+def test(net, turn):
+    tests.append(1)
+    turn.add(float(net["w"][0]) + ("remembers" in sys.argv) * len(tests), turn.samples, hits=0)
+sounder.serve({"w": first.astype(np.float32)}, train, test)
+'''
+
+
+class Witness(TrainerCase):
+    def aim(self, number):
+        with open(self.path("aim.txt"), "w") as file:
+            file.write(number)
+
+    def resume(self, run, *words, code=0):
+        return self.train("--resume", run, *words, "--quiet", code=code)[1]
+
+    def test_a_program_that_trains_otherwise_than_when_the_run_began_ends_a_resume(self):
+        self.write("trainer.py", WITNESSED)
+        self.aim("3")
+        self.run_with("whole", "--rounds", "3")
+        self.run_with("run", "--rounds", "1")
+        witness = self.metrics("run")[0]["trainer_witness"]
+        self.assertEqual((sorted(witness), round(witness["loss"], 6)), (["first", "loss", "weights"], round((9 + (3 * 0.95) ** 2) / 2, 6)))
+        self.aim("4")
+        err = self.resume("run", "--rounds", "2", code=65)
+        self.assertIn(f"trains its first client otherwise than when the run began (loss {witness['loss']:.6g} then, 15.22 now): other data, another base", err)
+        self.aim("3.000001")
+        self.assertIn("to other weights than when the run began", self.resume("run", "--rounds", "2"))
+        self.aim("4")
+        self.assertIn("otherwise than", self.resume("run", "--rounds", "3", code=65))
+        self.assertIn("to other weights than when the run began", self.resume("run", "--rounds", "3", "--trainer", f"{sys.executable} trainer.py"))
+
+    def test_first_weights_of_unseeded_numbers_and_tests_that_remember_are_told(self):
+        self.write("trainer.py", WITNESSED)
+        self.aim("3")
+        _, err = self.run_with("run", "--rounds", "1", script="trainer.py unseeded remembers")
+        self.assertEqual((err.count("tested the same weights to other figures when it was asked again"), err.count("warning")), (1, 2), err)
+        self.assertIn("makes other first weights than when the run began", self.resume("run", "--rounds", "2"))
+
+
+
 class Statistics(TrainerCase):
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_statistics_of_a_trainer_are_those_of_the_engine_and_no_variance_is_negative(self):

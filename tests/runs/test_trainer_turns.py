@@ -135,7 +135,7 @@ class Turns(TrainerCase):
         for kind in ("numpy", "torch") if torch else ("numpy",):
             _, err = self.run_with(kind, "--algorithm", "scaffold", "--trainer-option", "by=adam", "--rounds", "5", script=f"drawn.py {kind}")
             np.testing.assert_allclose(self.weights(kind)["w"], scaffold_by_adam(5), rtol=0, atol=1e-5)
-            self.assertEqual(err, "")
+            self.assertNotIn("steps", err)
 
     def test_plain_sgd_keeps_the_bits_of_its_steps_and_fednova_says_what_it_cannot_know(self):
         self.write("drawn.py", DRAWN)

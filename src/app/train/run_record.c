@@ -81,6 +81,32 @@ void run_record_program(RunRecord *record, const TrainerProgram *program) {
     record->stays_floats = program->stays_floats;
 }
 
+static uint64_t read_hash(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? strtoull(text, NULL, 16) : 0;
+}
+
+static TrainerWitness read_witness(const json_t *start) {
+    const json_t *told = json_object_get(start, "trainer_witness"), *loss = json_object_get(told, "loss");
+    return (TrainerWitness){.told = json_is_object(told),
+                            .first = read_hash(told, "first"),
+                            .weights = read_hash(told, "weights"),
+                            .loss = json_is_number(loss) ? json_number_value(loss) : (double)NAN};
+}
+
+static void put_witness(JsonObject *line, const TrainerWitness *witness) {
+    char first[HASH_TEXT_BYTES], weights[HASH_TEXT_BYTES];
+    JsonObject told;
+    if (!witness->told) return;
+    write_hash(first, witness->first);
+    write_hash(weights, witness->weights);
+    json_begin(&told);
+    put_text(&told, "first", first);
+    put_text(&told, "weights", weights);
+    put_real(&told, "loss", witness->loss);
+    put_object(line, "trainer_witness", &told);
+}
+
 // A user may have edited the file, so any key may have any type.
 static void read_text(char *text, size_t bytes, const json_t *start, const char *key) {
     const char *value = json_string_value(json_object_get(start, key));
@@ -113,6 +139,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
         read_text(past->inputs[i], INPUT_TOLD_BYTES, start, run_inputs[i].trait.name);
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
     read_text(past->hash_seed, sizeof past->hash_seed, start, "hash_seed");
+    past->witness = read_witness(start);
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
     read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
@@ -223,6 +250,15 @@ Status run_record_check(const RunRecord *past, const RunRecord *now, const Optio
     return STATUS_OK;
 }
 
+Status run_record_check_witness(RunRecord *now, const RunRecord *past, const Options *options, const RunMemory *memory,
+                                Error *err) {
+    Error why;
+    const TrainerPlan *plan = &memory->config->trainer;
+    const Status same = trainer_witness_judge(&past->witness, &now->witness, plan, options->trainer_is_named, &why);
+    if (!now->witness.told) now->witness = past->witness;
+    return same == STATUS_OK ? STATUS_OK : fail(err, same, "%s %.200s: %s", plan->option, plan->command, why.message);
+}
+
 static void put_arguments(JsonObject *line, int argc, char *const *argv) {
     JsonObject words;
     json_begin_array(&words);
@@ -246,6 +282,7 @@ static void put_trainer(JsonObject *line, const Options *options, const RunRecor
         put_whole(line, "trainer_stays_tensors", (int64_t)record->stays_tensors);
         put_whole(line, "trainer_stays_floats", (int64_t)record->stays_floats);
     }
+    put_witness(line, &record->witness);
     if (record->trainer_files) put_value(line, TRAINER_FILES_KEY, json_deep_copy(record->trainer_files));
     if (record->repeats == TRAINER_UNCHECKED)
         put_null(line, "trainer_repeats");

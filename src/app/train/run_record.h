@@ -20,6 +20,7 @@
 #include "app/train/run_inputs.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/trainer/witness.h"
 #include "io/metrics.h"
 
 // The key of the files that a trainer told, over which its hash is taken with those that its command names.
@@ -35,6 +36,7 @@ typedef struct RunRecord {
     char identity[HASH_TEXT_BYTES];
     uint64_t stays_tensors, stays_floats;   // of the trainer that do not travel; of this process alone
     char hash_seed[HASH_SEED_BYTES];        // PYTHONHASHSEED of the run's programs; empty: it was not noted
+    TrainerWitness witness;                 // of the trainer
     const json_t *trainer_files;            // that the trainer told; borrowed, NULL: none
     char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
@@ -98,6 +100,10 @@ Status run_record_same_inputs(const RunRecord *past, const RunRecord *now, const
 // commands of the programs, and whether they are named.
 Status run_record_check(const RunRecord *past, const RunRecord *now, const Options *options, const char *folder,
                         Error *err);
+
+// Does this for the trainer's witness turn (fedavg/trainer/witness.h). A start that makes none keeps that of the past.
+Status run_record_check_witness(RunRecord *now, const RunRecord *past, const Options *options, const RunMemory *memory,
+                                Error *err);
 
 // names: of the clients, which the line lists.
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, const ClientNames *names,

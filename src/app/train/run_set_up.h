@@ -55,8 +55,8 @@ Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err);
 
-// After the run's first test: warns of options that are given and that no turn of the trainer has read. USAGE if one is an
-// axis of the sweep whose run this is.
+// After the run's first test: warns of options that are given and that no turn of the trainer has read. USAGE if one of
+// them is an axis of the sweep that has started the run.
 Status run_check_reads(const Options *options, const RunMemory *memory, Error *err);
 
 // After a failure that a trainer has caused: prints its last exception, and adds the name of the log to the sentence.

@@ -12,8 +12,8 @@
 // of the run, if it trains on the CPU and has no --workers; 0: all usable ones.
 Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err);
 
-// The variable of the environment in which a sweep tells its runs the names of the options that it compares, separated by
-// blanks.
+// The variable of the environment in which a sweep tells its runs the names of the options that it compares, with
+// blanks between them.
 #define RUN_SWEEP_AXES "SOUNDER_SWEEP_AXES"
 
 // Figures of a run that has not begun, for a sweep.

@@ -170,9 +170,13 @@ static Status run_with_workers(Run *run, Error *err) {
 
 static Status rehearse(Run *run, Error *err) {
     progress_step_begin(&run->progress, "rehearsing a turn of the trainer");
-    const Status status = trainer_host_rehearse(&run->trainers, &run->memory, err);
+    const Status status = trainer_host_rehearse(&run->trainers, &run->memory, run->net.values, err);
     progress_step_end(&run->progress);
-    return status;
+    TRY(status);
+    if (!train_is_first(run)) return STATUS_OK;
+    run->record.witness = run->trainers.nursery.witness;
+    return run->options.resume[0] ? run_record_check_witness(&run->record, &run->past, &run->options, &run->memory, err)
+                                  : STATUS_OK;
 }
 
 static void tick(void *context) {

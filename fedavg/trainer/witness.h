@@ -1,0 +1,32 @@
+// The witness turn: the first turn that a program is asked for in each of its starts, with the weights that it makes
+// itself and the samples of one client. A program that trains otherwise in a later start has other data, another base
+// or other numbers of words, which no hash of files shows.
+//
+//   witness = trainer_witness_of(told, first, weights, count);       // told: the answer
+//   TRY(trainer_witness_judge(&then, &witness, plan, accepts, err));
+#ifndef SOUNDER_FEDAVG_TRAINER_WITNESS_H
+#define SOUNDER_FEDAVG_TRAINER_WITNESS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "fedavg/rules/trainer_plan.h"
+
+typedef struct TrainerWitness {
+    bool told;               // false: no such turn was made, and nothing is judged
+    uint64_t first, weights; // hashes: of the weights before and after it
+    double loss;             // mean
+} TrainerWitness;
+
+// first, weights: (count).
+TrainerWitness trainer_witness_of(const json_t *told, const float *first, const float *weights, size_t count);
+
+// Warns if the first weights differ, or if only the trained weights do, as on another processor. DATA if the loss
+// differs, which is a warning if the user accepts it.
+Status trainer_witness_judge(const TrainerWitness *then, const TrainerWitness *now, const TrainerPlan *plan,
+                             bool accepts, Error *err);
+
+#endif
