@@ -21,8 +21,8 @@ typedef Status CommandRun(int argc, char **argv, int *exit_code, Error *err);
 
 CommandRun command_data, command_diff, command_doctor, command_eval, command_guard, command_help, command_launch,
     command_export, command_flower, command_overview, command_partition, command_privacy, command_replay,
-    command_report, command_reproduce, command_runs, command_sweep, command_top, command_train, command_version,
-    command_worker, command_worth;
+    command_report, command_reproduce, command_retime, command_runs, command_sweep, command_top, command_train,
+    command_version, command_worker, command_worth;
 
 // The rows of option_table that a command accepts beside its own options.
 typedef enum TrainOptions {
@@ -55,7 +55,7 @@ typedef struct Command {
 
 // Options of commands that inspect runs (look/look_options.c).
 extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options,
-    worth_options;
+    retime_options, worth_options;
 
 extern const Command commands[];
 extern const int command_count;

@@ -211,6 +211,25 @@ const Command commands[] = {
      .most = 1,
      .writes = true,
      .run = command_worth},
+    {.name = "retime",
+     .also = "clock bandwidth utilisation utilization simulate",
+     .arguments = "RUN [--up-bandwidth B,...] [--down-bandwidth B,...] [--client-time FORM,...]",
+     .brief = "RUN [--up-bandwidth B,...]",
+     .summary = "how long a run would take at other links and speeds of clients, without training",
+     .description =
+         "Prints the simulated seconds of a run with rounds, its utilisation (the seconds in which its clients train, "
+         "of "
+         "the seconds of all clients in all rounds) and the seconds until it reached its --target: first as it ran, "
+         "then "
+         "for every combination of the values. The clock of such a run changes no bit of its models, so that its "
+         "record "
+         "tells all of it, and the figures are those of runs that are trained again, to the microsecond. Runs "
+         "in which the clock decides who takes part are refused: schedule buffered, --deadline, --over-selection, "
+         "--sampling available:FILE.",
+     .options = &retime_options,
+     .least = 1,
+     .most = 1,
+     .run = command_retime},
     {.name = "top",
      .also = "watch status",
      .arguments = "[RUN] [--once]",

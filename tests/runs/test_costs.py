@@ -46,6 +46,52 @@ class Budget(Costs):
         self.assertIn("needs --rounds", self.said("train", *SMALL, "--until", "bytes=5", code=64))
 
 
+class Retime(Costs):
+    def rows(self, run, *options):
+        return json.loads(self.said("retime", run, *options, "--format", "json"))
+
+    def test_other_links_and_speeds_are_those_of_fresh_runs_to_the_microsecond(self):
+        job = [*SMALL, "--rounds", 4, "--quiet", "--seed", 3, "--drop-out", 0.2, "--target", "loss=9"]
+        links, times = (100, 2e3, 3e4, 4e5, 5e6, 6e7), ("constant", "lognormal mean=2", "lognormal-per-sample mean=0.01 noise=0.2")
+        kinds = (["--stragglers", "0.4 work=partial", "--local-epochs", 3], ["--algorithm", "scaffold", "--down-bandwidth", 1000], ["--algorithm", "diloco H=3"])
+        for kind, time in zip(kinds, times):
+            self.said("train", *job, *kind, "--out", kind[1])
+            own, *rows = self.rows(kind[1], "--up-bandwidth", ",".join(map(str, links)), "--client-time", time)
+            self.assertEqual(own["simulated_seconds"], self.rounds(kind[1])[-1]["simulated_seconds_total"])
+            self.assertEqual([row["up-bandwidth"] for row in rows], list(links))
+            for link, row in list(zip(links, rows))[:: 1 if kind is kinds[0] else 5]:
+                fresh = f"{kind[1]}-{link}"
+                self.said("train", *job, *kind, "--up-bandwidth", link, "--client-time", time, "--out", fresh)
+                told = self.summary(fresh)
+                self.assertEqual(row["simulated_seconds"], self.rounds(fresh)[-1]["simulated_seconds_total"])
+                self.assertEqual(row["simulated_seconds_to_target"], told["simulated_seconds_to_target"])
+                self.assertEqual(told["model_sha256"], self.summary(kind[1])["model_sha256"])
+                self.assertEqual(self.rows(fresh)[0], row)  # what a run tells of itself
+            self.assertTrue(0 < rows[0]["utilisation_percent"] < rows[-1]["utilisation_percent"] <= 100)
+
+    def test_utilisation_is_the_training_of_all_clients_by_all_their_seconds(self):
+        self.said("train", *SMALL, "--rounds", 2, "--quiet", "--up-bandwidth", 2616, "--out", "run")  # 2,600 bytes of weights and 16 of a report
+        self.assertEqual(self.rounds("run")[0]["client_up_bytes"], 2616)
+        (row,) = self.rows("run")
+        self.assertEqual((row["simulated_seconds"], row["utilisation_percent"]), (4, 50))
+
+    def test_runs_that_the_clock_decides_are_refused_by_name(self):
+        with open(self.path("there.csv"), "w") as file:
+            file.writelines(f"{client} 0 1000\n" for client in range(20))
+        for options, why in ((["--algorithm", "fedbuff K=2"], "schedule buffered of its --algorithm"), (["--deadline", 9], "its --deadline"),
+                             (["--over-selection", 1.2], "its --over-selection"), (["--sampling", "available:there.csv"], "its --sampling available:FILE")):
+            self.said("train", *SMALL, "--rounds", 1, "--quiet", *options, "--out", f"run{options[0]}")
+            self.assertIn(why, self.said("retime", f"run{options[0]}", "--up-bandwidth", 5, code=64))
+        self.said("train", *SMALL[:4], "--workers", 2, "--algorithm", "hogwild", "--rounds", 1, "--quiet", "--out", "wild")
+        self.assertIn("draws no clients", self.said("retime", "wild", code=64))
+        self.said("train", *SMALL, "--rounds", 2, "--quiet", "--out", "edited")
+        with open(self.path("edited", "metrics.jsonl")) as file:
+            text = file.read()
+        with open(self.path("edited", "metrics.jsonl"), "w") as file:
+            file.write(text.replace('"simulated_seconds":1.0', '"simulated_seconds":1.5').replace('"simulated_seconds":1,', '"simulated_seconds":1.5,'))
+        self.assertIn("took 1.500000 simulated seconds by its record and 1.000000", self.said("retime", "edited", code=65))
+
+
 class Missing(Costs):
     def missing(self, run):
         return [line["round"] for line in self.rounds(run) if line["clients_trained"] < line["clients_drawn"]]

@@ -88,6 +88,18 @@ static const Option worth_rows[] = {
      "worth); auto: the accuracy, or the loss if there is none"},
     LISTED_RUNS("worth/NAME"),
 };
+// The lists are read value by value, by the rows of train.
+static const Option retime_rows[] = {
+    {.name = "up-bandwidth", .type = OPTION_TEXT, FIELD(clock[0]), .also = "upload uplink bandwidth", .placeholder = "B,...", .derived = "the run's",
+     .help = "bytes per second that a client sends, as in train; the table has a line for each value"},
+    {.name = "down-bandwidth", .type = OPTION_TEXT, FIELD(clock[1]), .also = "download downlink", .placeholder = "B,...", .derived = "the run's",
+     .help = "bytes per second that a client receives"},
+    {.name = "client-time", .type = OPTION_TEXT, FIELD(clock[2]), .also = "speed", .placeholder = "FORM,...", .derived = "the run's",
+     .help = "how long clients train (`sounder help client-time`); values with commas are separated by semicolons"},
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
+     .help = "format of the table"},
+};
 static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
      .help = "print one screen and end; for logs, and without a terminal"},
@@ -100,6 +112,7 @@ const OptionTable report_options = ROWS(report_rows);
 const OptionTable sweep_options = ROWS(sweep_rows);
 const OptionTable reproduce_options = ROWS(reproduce_rows);
 const OptionTable worth_options = ROWS(worth_rows);
+const OptionTable retime_options = ROWS(retime_rows);
 const OptionTable top_options = ROWS(top_rows);
 
 Status look_options_parse(LookOptions *options, const Command *command, int argc, char **argv, Error *err) {

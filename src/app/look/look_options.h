@@ -14,19 +14,20 @@ enum { SWEEP_MOST_RUNS = 10000 };
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
-    char by[OPTION_TEXT_BYTES];      // names of options, with commas between; "": none
-    char show[OPTION_TEXT_BYTES];    // names of figures, with commas between; "": those that say something
-    char against[OPTION_TEXT_BYTES]; // a value of an option; "": none
-    int format;                      // TableFormat
-    char out[OPTION_TEXT_BYTES];     // "": not given
-    char svg[OPTION_TEXT_BYTES];     // "": none
-    int axis;                        // FigureAxis
-    char part[OPTION_TEXT_BYTES];    // "I/N"; "": all
-    int search;                      // SweepSearch
-    int number, parallel;            // 0: not given
-    int seeds;                       // of each figure of `reproduce`
-    int figure;                      // WorthFigure
-    int samples;                     // permutations of `worth`
+    char by[OPTION_TEXT_BYTES];       // names of options, with commas between; "": none
+    char show[OPTION_TEXT_BYTES];     // names of figures, with commas between; "": those that say something
+    char against[OPTION_TEXT_BYTES];  // a value of an option; "": none
+    int format;                       // TableFormat
+    char out[OPTION_TEXT_BYTES];      // "": not given
+    char svg[OPTION_TEXT_BYTES];      // "": none
+    int axis;                         // FigureAxis
+    char clock[3][OPTION_TEXT_BYTES]; // of `retime`: lists of values of up-bandwidth, down-bandwidth, client-time
+    char part[OPTION_TEXT_BYTES];     // "I/N"; "": all
+    int search;                       // SweepSearch
+    int number, parallel;             // 0: not given
+    int seeds;                        // of each figure of `reproduce`
+    int figure;                       // WorthFigure
+    int samples;                      // permutations of `worth`
     bool dry_run, quiet, once, clients;
 } LookOptions;
 

@@ -12,6 +12,7 @@ static const struct {
     {"client", NULL, OF_COHORTS},
     {"client", "loss", OF_BATCHES},
     {"client", "samples", OF_BATCHES},
+    {"client", "samples_planned", OF_BATCHES},
     {"client", "tokens", OF_BATCHES},
     {"trainer_fault", "client", OF_COHORTS},
     {"client_evaluation", "never_trained", OF_COHORTS},

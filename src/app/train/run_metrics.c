@@ -13,6 +13,8 @@
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/combine/fairness.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/world/walk.h"
 #include "fedavg/trainer/faults.h"
 #include "fedavg/worker/local_test.h"
 
@@ -41,6 +43,15 @@ void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics) {
     put_object(line, key, &values);
 }
 
+// The samples by which the simulated clock goes, where the training had others: a trainer's, or those of DP-SGD.
+static void put_planned(JsonObject *line, const RunMemory *memory, const Job *job, uint32_t round) {
+    const RunConfig *config = memory->config;
+    const Walk walk = walk_of(&config->recipe.schedule, schedule_key(round - 1, job->visit), job->epochs);
+    const uint64_t planned = walk_samples(&walk, job->count, config->training.batch_size);
+    if (!memory->algorithm.engine->whole_cohort && planned != job->samples)
+        put_whole(line, "samples_planned", (int64_t)planned);
+}
+
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
@@ -53,6 +64,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_whole(&line, "node", job->node);
         put_whole(&line, "rank", (int64_t)owner - 1);
         put_whole(&line, "samples", (int64_t)job->samples);
+        put_planned(&line, memory, job, round);
         if (job->tokens > 0) put_whole(&line, "tokens", (int64_t)job->tokens);
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
@@ -105,6 +117,8 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_real(line, "simulated_seconds", (double)cohort->microseconds * 1e-6);
     put_whole(line, "down_bytes", (int64_t)cohort->down_bytes);
     put_whole(line, "up_bytes", (int64_t)cohort->up_bytes);
+    put_whole(line, "client_down_bytes", (int64_t)cohort->each.down);
+    put_whole(line, "client_up_bytes", (int64_t)cohort->each.up);
     put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
     put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
