@@ -21,6 +21,7 @@ VALUE(accuracy, facts->test->accuracy)
 VALUE(label_accuracy, facts->test->figures.label_accuracy)
 VALUE(balanced_accuracy, facts->test->figures.balanced_accuracy)
 VALUE(macro_f1, facts->test->figures.macro_f1)
+VALUE(f1, facts->test->figures.f1)
 VALUE(auc, facts->test->figures.auc)
 VALUE(attack_success, facts->test->attack_success)
 VALUE(personal_accuracy, facts->test->personal.accuracy.mean)
@@ -85,25 +86,28 @@ const Figure figure_table[] = {
      .value = rmse,
      .help = "if targets are numbers: root of the mean square, share of the targets' variance explained"},
     {"r2", "R2", FIGURE_OF_MODEL, 0, .column = "R2", .listed = with_targets, .value = r2},
-    {"mae", "MAE", FIGURE_OF_MODEL, FIGURE_FALLS, .column = "MAE", .value = mae,
+    {"mae", "MAE", FIGURE_OF_MODEL, FIGURE_FALLS, .column = "MAE", .value = mae, .of_answers = true,
      .help = "if targets are numbers: mean distance of the output from the target"},
     {"accuracy", "accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "accuracy", .after = "",
-     .word = "", .width = 7, .of_run = NAMED("accuracy"), .on_test = NAMED("test-accuracy"),
+     .word = "", .width = 7, .also = "acc top1", .of_run = NAMED("accuracy"), .on_test = NAMED("test-accuracy"),
      .on_validation = NAMED("validation-accuracy"), .listed = with_hits, .value = accuracy,
      .help = "share of the test samples that are right; absent if targets are numbers or a trainer counts no hits"},
     {"label_accuracy", "label accuracy", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "labels",
-     .word = "labels ", .value = label_accuracy,
+     .word = "labels ", .value = label_accuracy, .of_answers = true,
      .help = "if samples have several labels each: the share of labels that are right"},
     {"balanced_accuracy", "balanced accuracy", FIGURE_OF_MODEL,
      FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL, .column = "balanced",
-     .of_run = NAMED("balanced-accuracy"), .listed = if_known_or_asked, .value = balanced_accuracy,
+     .also = "bacc balanced", .of_run = NAMED("balanced-accuracy"), .listed = if_known_or_asked, .value = balanced_accuracy, .of_answers = true,
      .help = "mean recall of the classes; mean F1 of the classes; of two classes the area under the ROC curve: scikit-"
              "learn's definitions. On a GPU only at the end, unless the run is about one of them; not with --trainer"},
     {"macro_f1", "macro F1", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_OF_CLASSES, .column = "macro F1",
-     .of_run = NAMED("macro-f1"), .listed = if_known_or_asked, .value = macro_f1},
+     .also = "f1-macro", .of_run = NAMED("macro-f1"), .listed = if_known_or_asked, .value = macro_f1, .of_answers = true},
     {"auc", "AUC", FIGURE_OF_MODEL,
      FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL | FIGURE_OF_TWO_CLASSES, .column = "AUC",
-     .of_run = NAMED("auc"), .listed = if_known_or_asked, .value = auc},
+     .also = "roc-auc auroc", .of_run = NAMED("auc"), .listed = if_known_or_asked, .value = auc, .of_answers = true},
+    {"f1", "F1", FIGURE_OF_MODEL, FIGURE_IS_SHARE | FIGURE_OF_CLASSES | FIGURE_OF_ONE_LABEL | FIGURE_OF_TWO_CLASSES,
+     .column = "F1", .of_run = NAMED("f1"), .listed = if_known_or_asked, .value = f1, .of_answers = true,
+     .help = "if there are two classes: the F1 of the second one, scikit-learn's f1_score"},
     {"attack_success", "attack success", FIGURE_OF_ATTACK, FIGURE_IS_SHARE | FIGURE_IN_LINE, .column = "attack",
      .word = "attack ", .width = 7, .value = attack_success,
      .help = "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its "
@@ -142,6 +146,27 @@ const Figure figure_metric = {.key = "test_metrics", .title = "metric", .of = FI
 const Figure *figure_find(FigureOf of, const char *key) {
     for (size_t i = 0; i < figure_count; i++)
         if (figure_table[i].of == of && strcmp(figure_table[i].key, key) == 0) return &figure_table[i];
+    return NULL;
+}
+
+static bool same_name(const char *name, size_t bytes, const char *typed) {
+    size_t i = 0;
+    while (i < bytes && typed[i] && (typed[i] == '_' ? '-' : typed[i]) == (name[i] == '_' ? '-' : name[i]))
+        i++;
+    return i == bytes && !typed[i];
+}
+
+const Figure *figure_by_name(const char *name) {
+    for (size_t i = 0; i < figure_count; i++) {
+        const Figure *figure = &figure_table[i];
+        if (figure->of != FIGURE_OF_MODEL) continue;
+        if (same_name(figure->key, strlen(figure->key), name)) return figure;
+        for (const char *also = figure->also; also && *also; also += strspn(also, " ")) {
+            const size_t bytes = strcspn(also, " ");
+            if (same_name(also, bytes, name)) return figure;
+            also += bytes;
+        }
+    }
     return NULL;
 }
 

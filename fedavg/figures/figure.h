@@ -57,6 +57,8 @@ typedef struct Figure {
     // Whether a round's line has the figure, be it as null; NULL: where it has a value.
     bool (*listed)(const struct Figure *figure, const RoundFacts *facts);
     double (*value)(const RoundFacts *facts); // NaN: there is none
+    bool of_answers;                          // measured of the net's answers, so that a client's own test has it, too
+    const char *also;                         // further names, with blanks between; NULL: none
 } Figure;
 
 // The rows, in the order of a round's line.
@@ -68,6 +70,9 @@ extern const Figure figure_metric;
 
 // The row with this key; NULL if there is none.
 const Figure *figure_find(FigureOf of, const char *key);
+
+// The row of the global model that has this key or one of its further names, with _ or -; NULL if there is none.
+const Figure *figure_by_name(const char *name);
 
 // The row whose key in a round's line this is; NULL if there is none. *validates, unless NULL: whether it is that of
 // the validation set.

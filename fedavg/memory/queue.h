@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nn/answers.h"
+
 enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 
 // All jobs of a phase of evaluation have one task.
@@ -51,6 +53,8 @@ typedef struct Job {
     double squared_length; // training: of the update; NaN where it is not measured
     uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made
     uint64_t sent_bytes;   // training: of the encoded update; preset by the parent if nothing is encoded
+    AnswerFigures figures; // evaluation of a client's own samples, if `figured`
+    uint32_t figured;      // 1: the net told its answers
     uint32_t clipped;      // training: 1 if the update was shortened
     uint32_t cluster;      // of the client's model (state_model)
     // Preset by the parent as planned; a trainer may make other steps.

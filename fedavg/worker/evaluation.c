@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "fedavg/worker/local_train.h"
 #include "fedavg/worker/personal.h"
 #include "fedavg/worker/trainer_turn.h"
+#include "nn/label_rows.h"
 
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
@@ -41,11 +43,30 @@ static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t
     return result;
 }
 
+// Tests with the net's answers, and measures them. Without memory for them the client has no such figures.
+static BatchResult evaluate_answers(LocalModel *model, const float *weights, Job *job, const ClientSamples *samples) {
+    const Spec *spec = &model->net.spec;
+    const int classes = spec->squared_loss ? 0 : spec->classes;
+    Answer *answers = malloc(samples->count * spec_answers(spec) * sizeof *answers);
+    Error ignored;
+    model->net.answers = answers;
+    const BatchResult result = local_test(model, weights, samples, job->client);
+    model->net.answers = NULL;
+    if (answers && spec->label_rows) label_rows_figures(&job->figures, NULL, answers, samples->count, classes);
+    job->figured = answers && (spec->label_rows ||
+                               answer_figures(&job->figures, answers, samples->count, classes, &ignored) == STATUS_OK);
+    free(answers);
+    return result;
+}
+
 // The validation set is a part of no client's data.
 static BatchResult evaluate_job(LocalModel *model, const float *weights, Job *job, uint32_t round) {
     assert(job->task != TRAIN_ROOT && weights);
     const ClientSamples samples = local_test_samples(model->memory, job, round);
     job->count = samples.count;
+    const bool is_of_client =
+        job->task == EVALUATE_CLIENT || job->task == EVALUATE_PERSONAL || job->task == EVALUATE_FINE_TUNED;
+    if (is_of_client && samples.count > 0 && !model->by.trainer) return evaluate_answers(model, weights, job, &samples);
     return local_test(model, weights, &samples, job->task == EVALUATE_VALIDATION ? VIEW_TEST_SET : job->client);
 }
 

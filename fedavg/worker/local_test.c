@@ -23,12 +23,14 @@ BatchResult local_test(LocalModel *model, const float *weights, const ClientSamp
     const uint32_t size =
         model->by.trainer && model->memory->config->trainer.whole_test ? samples->count : EVALUATION_CHUNK;
     const char *part = client == VIEW_TEST_SET ? "validation" : "client";
+    Answer *const answers = model->net.answers;
     BatchResult sum = {0};
     model->view.of_test_set = samples->of_test_set;
     for (uint32_t first = 0; first < samples->count; first += size) {
         const uint32_t left = samples->count - first;
         const Batch batch = view_batch(model->memory, split, samples->indices + first, left < size ? left : size);
         BatchResult result;
+        if (answers) model->net.answers = answers + first * spec_answers(&model->net.spec);
         local_test_batch(model, &result, weights, &batch, part, client);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;

@@ -11,7 +11,8 @@ typedef struct ClassCount {
 } ClassCount;
 
 AnswerFigures answer_figures_none(void) {
-    return (AnswerFigures){.balanced_accuracy = NAN, .macro_f1 = NAN, .auc = NAN, .mae = NAN, .label_accuracy = NAN};
+    return (AnswerFigures){
+        .balanced_accuracy = NAN, .macro_f1 = NAN, .f1 = NAN, .auc = NAN, .mae = NAN, .label_accuracy = NAN};
 }
 
 // The caller frees *counts (classes). A prediction beyond the classes is right for no label.
@@ -26,6 +27,11 @@ static Status count_classes(ClassCount **counts, const Answer *answers, uint32_t
         if (answer->label < classes && answer->label == answer->predicted) all[answer->label].right++;
     }
     return STATUS_OK;
+}
+
+static double f1_of(const ClassCount *count) {
+    const uint32_t both = count->samples + count->predicted;
+    return both > 0 ? 2.0 * count->right / both : (double)NAN;
 }
 
 // NaNs equal everything here, so that their places are arbitrary; a net with such outputs has no figure to trust.
@@ -73,7 +79,9 @@ Status answer_figures(AnswerFigures *figures, const Answer *answers, uint32_t co
     for (int label = 0; label < classes; label++) {
         const ClassCount *of = &counts[label];
         if (of->samples > 0) recalls += (double)of->right / of->samples, occur++;
-        if (of->samples + of->predicted > 0) f1 += 2.0 * of->right / (of->samples + of->predicted), known++;
+        const double own = f1_of(of);
+        if (!isnan(own)) f1 += own, known++;
+        if (classes == 2 && label == 1) figures->f1 = own;
     }
     free(counts);
     figures->balanced_accuracy = recalls / occur;
@@ -81,11 +89,13 @@ Status answer_figures(AnswerFigures *figures, const Answer *answers, uint32_t co
     return classes == 2 ? area_under_roc(&figures->auc, answers, count, err) : STATUS_OK;
 }
 
-Status answer_recalls(double *recalls, const Answer *answers, uint32_t count, int classes, Error *err) {
+Status answer_by_class(double *recalls, double *f1, const Answer *answers, uint32_t count, int classes, Error *err) {
     ClassCount *counts;
     TRY(count_classes(&counts, answers, count, classes, err));
     for (int label = 0; label < classes; label++)
         recalls[label] = counts[label].samples > 0 ? (double)counts[label].right / counts[label].samples : (double)NAN;
+    for (int label = 0; label < classes && f1; label++)
+        f1[label] = f1_of(&counts[label]);
     free(counts);
     return STATUS_OK;
 }

@@ -24,6 +24,7 @@ typedef struct Answer {
 typedef struct AnswerFigures {
     double balanced_accuracy; // mean recall of the classes that occur
     double macro_f1;          // mean F1 of the classes that occur or are predicted
+    double f1;                // of two classes: F1 of class 1
     double auc;               // of two classes: chance that a sample of class 1 has the greater value
     double mae;               // of targets: mean distance
     double label_accuracy;    // of several labels per sample: share of labels that are right
@@ -34,8 +35,9 @@ AnswerFigures answer_figures_none(void);
 // Measures the answers (count), of `classes` classes, or of targets if classes is 0. OS without memory.
 Status answer_figures(AnswerFigures *figures, const Answer *answers, uint32_t count, int classes, Error *err);
 
-// recalls (classes): the share of each class's samples that was predicted as that class; NaN if it does not occur.
-Status answer_recalls(double *recalls, const Answer *answers, uint32_t count, int classes, Error *err);
+// recalls (classes): the share of each class's samples that was predicted as that class; NaN if it does not occur. f1
+// (classes): the F1 of each class; NaN if it neither occurs nor is predicted. NULL if unused.
+Status answer_by_class(double *recalls, double *f1, const Answer *answers, uint32_t count, int classes, Error *err);
 
 // The answer about a sample with this label by its logits, of which number k is logits[k * stride].
 Answer answer_of_classes(const float *logits, size_t stride, uint16_t label, int classes);

@@ -14,13 +14,15 @@ static void a_minority_that_is_never_predicted_shows_in_the_mean_over_classes(vo
     Answer answers[50] = {0};
     AnswerFigures figures;
     Error err;
-    double recalls[3];
+    double recalls[3], f1[3];
     answers[49].label = 1; // 2% of class 1, all predicted as class 0
     check_ok(answer_figures(&figures, answers, 50, 3, &err));
     check_near(figures.balanced_accuracy, 0.5);
     check_near(figures.macro_f1, 0.5 * 98.0 / 99.0); // class 2 neither occurs nor is predicted
     assert_true(isnan(figures.auc) && isnan(figures.mae));
-    check_ok(answer_recalls(recalls, answers, 50, 3, &err));
+    check_ok(answer_by_class(recalls, f1, answers, 50, 3, &err));
+    check_near(f1[0], 98.0 / 99.0);
+    assert_true(f1[1] == 0 && isnan(f1[2]));
     assert_true(recalls[0] == 1 && recalls[1] == 0 && isnan(recalls[2]));
     answers[0].predicted = 2; // a class that does not occur has an F1 of 0, and no recall
     check_ok(answer_figures(&figures, answers, 50, 3, &err));

@@ -2,7 +2,7 @@
 
 Usage: test_paper.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, fcntl, io, json, math, os, pty, random, re, struct, subprocess, sys, termios, unittest
+import csv, fcntl, io, json, math, os, pty, random, re, statistics, struct, subprocess, sys, termios, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase
 
@@ -90,6 +90,55 @@ class Paper(RunCase):
         self.assertNotIn("client_names", self.metrics("mixed")[0])
         self.assertEqual([row["client"] for row in self.rows("runs", "mixed", "--clients")], ["0", "1", "2"])
 
+
+    # Figures of clients --------------------------------------------------------------------------------------------
+
+    def test_clients_have_the_figures_of_their_own_predictions(self):
+        self.run_of("one", "--local-epochs", "3", "--lr", "0.5")
+        self.call("eval", "one", "--predictions", "answers.csv")
+        with open(self.path("answers.csv")) as file:
+            answers = list(csv.DictReader(file))
+        told = json.loads(self.call("partition", "--data", TABLE, "--json")[0])
+        sizes = dict(zip(told["client_names"], told["counts"]))
+        def score(row):
+            return float(row["probability"]) if row["prediction"] == "died" else 1 - float(row["probability"])
+        for row in self.rows("runs", "one", "--clients"):
+            own = [answer for answer in answers if answer["client"] == row["client"]]
+            right = sum(answer["label"] == answer["prediction"] == "died" for answer in own)
+            named = sum(answer[key] == "died" for answer in own for key in ("label", "prediction"))
+            ones, zeros = ([score(answer) for answer in own if answer["label"] == label] for label in ("died", "alive"))
+            self.assertEqual(row["training_samples"], str(sum(sizes[row["client"]])))
+            self.assertEqual(row["global_auc_percent"] == "", not ones)
+            if ones:
+                auc = sum((one > zero) + (one == zero) / 2 for one in ones for zero in zeros) / (len(ones) * len(zeros))
+                self.assertAlmostEqual(float(row["global_f1_percent"]), 100 * 2 * right / named, places=4)
+                self.assertAlmostEqual(float(row["global_auc_percent"]), 100 * auc, places=4)
+        (summary,) = [entry for entry in self.metrics("one") if entry["type"] == "summary"]
+        self.assertEqual(summary["class_names"], ["alive", "died"])
+        self.assertAlmostEqual(summary["test_f1"], summary["test_f1_by_class"][1])
+
+    def test_clients_of_a_sweep_have_means_over_seeds_by_algorithm(self):
+        self.sweep_of("sweep", "--local-epochs", "2")
+        algorithms, names = ["fedavg", "fedprox mu=0.1; optimizer sgd"], sorted(WARDS)
+        rows = self.rows("runs", "sweep", "--clients", "--by", "algorithm", "--show", "f1,roc_auc")
+        self.assertEqual([(row["client"], row["algorithm"], row["runs"]) for row in rows], [(n, a, "3") for n in names for a in algorithms])
+        for row in rows:
+            each = []
+            for seed in (1, 2, 3):
+                (run,) = [folder for folder in os.listdir(self.path("sweep")) if f"seed={seed}" in folder and ("fedavg" in folder) == (row["algorithm"] == "fedavg")]
+                each += [float(one["global_f1_percent"]) for one in self.rows("runs", f"sweep/{run}", "--clients") if one["client"] == row["client"]]
+            self.assertAlmostEqual(float(row["f1_percent"]), statistics.mean(each), places=4)
+            self.assertAlmostEqual(float(row["f1_percent_std"]), statistics.stdev(each), places=4)
+        (fedavg, _) = self.rows("runs", "sweep", "--by", "algorithm", "--show", "f1,bacc,f1:alive,f1:died")
+        self.assertAlmostEqual(float(fedavg["f1_percent"]), 100 * float(fedavg["f1:died"]), places=4)
+        self.assertNotAlmostEqual(float(fedavg["f1:died"]), float(fedavg["f1:alive"]), places=2)
+        self.assertIn("no figure of a client's test; with --clients there are accuracy, loss,",
+                      self.call("runs", "sweep", "--clients", "--show", "speed", code=64)[1])
+
+    def test_short_names_of_figures_are_goals_too(self):
+        for name, key in (("acc", "test_accuracy"), ("bacc", "test_balanced_accuracy"), ("f1", "test_f1"), ("roc_auc", "test_auc")):
+            self.run_of(name, "--target", f"{name}=0.99", "--rounds", "1")
+            self.assertEqual(self.metrics(name)[0]["figure"], key)
 
     # Narrow terminals ----------------------------------------------------------------------------------------------
 

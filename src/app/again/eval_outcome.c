@@ -23,7 +23,7 @@ Status outcome_measure(Outcome *outcome, const Dataset *data, Error *err) {
     }
     TRY(answer_figures(&outcome->figures, outcome->answers, data->test.count, has_numbers ? 0 : data->classes, err));
     if (has_numbers) return STATUS_OK;
-    return answer_recalls(outcome->recalls, outcome->answers, data->test.count, data->classes, err);
+    return answer_by_class(outcome->recalls, NULL, outcome->answers, data->test.count, data->classes, err);
 }
 
 void outcome_free(Outcome *outcome) {

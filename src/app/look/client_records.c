@@ -1,5 +1,6 @@
 #include "client_records.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int find_model(ClientRecords *records, const json_t *line) {
     return records->model_count++;
 }
 
-bool client_records_note(ClientRecords *records, const json_t *line) {
+bool client_records_note(ClientRecords *records, json_t *line) {
     ClientRecord *record;
     const bool trains = metrics_is(line, "client");
     if (!trains && !metrics_is(line, "client_evaluation")) return true;
@@ -50,7 +51,8 @@ bool client_records_note(ClientRecords *records, const json_t *line) {
     const int model = trains || !record ? CLIENT_MODELS : find_model(records, line);
     if (record && trains) {
         record->trained++;
-        record->samples = samples;
+        const double own = past_run_number(line, "own_samples");
+        record->samples = isnan(own) ? samples : own;
         record->loss = loss;
     }
     if (model == CLIENT_MODELS) return true;
@@ -59,7 +61,17 @@ bool client_records_note(ClientRecords *records, const json_t *line) {
     record->tests[model].round = records->last[model];
     record->tests[model].accuracy = past_run_number(line, "accuracy");
     record->tests[model].loss = loss;
+    json_decref(record->tests[model].line);
+    record->tests[model].line = json_incref(line);
     return true;
+}
+
+void client_records_free(ClientRecords *records) {
+    for (size_t i = 0; i < records->count; i++)
+        for (int model = 0; model < CLIENT_MODELS; model++)
+            json_decref(records->all[i].tests[model].line);
+    free(records->all);
+    *records = (ClientRecords){0};
 }
 
 bool client_records_tested(const ClientRecords *records, size_t client, int model) {

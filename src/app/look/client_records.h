@@ -3,7 +3,7 @@
 //   ClientRecords clients = {0};
 //   client_records_note(&clients, line);       // each line "client" and "client_evaluation", in their order
 //   ... clients.all[k].trained
-//   free(clients.all);
+//   client_records_free(&clients);
 #ifndef SOUNDER_APP_LOOK_CLIENT_RECORDS_H
 #define SOUNDER_APP_LOOK_CLIENT_RECORDS_H
 
@@ -18,11 +18,12 @@ enum { CLIENT_MODELS = 5, CLIENT_MODEL_BYTES = 32 };
 // Zeroed: a client without a line. Unknown numbers are NaN.
 typedef struct ClientRecord {
     uint32_t trained;     // rounds
-    double samples, loss; // of its last training
+    double samples, loss; // that it has, by its last training; of that training
     double tested;        // samples of its last test
     struct {
         json_int_t round; // 0: none
         double accuracy, loss;
+        json_t *line;       // owned; NULL: none
     } tests[CLIENT_MODELS]; // the last one of each model
 } ClientRecord;
 
@@ -36,7 +37,9 @@ typedef struct ClientRecords {
 
 // Takes a line of the run's record; lines of other types, and of clients that no run can have, are ignored. Returns
 // false if memory runs out.
-bool client_records_note(ClientRecords *records, const json_t *line);
+bool client_records_note(ClientRecords *records, json_t *line);
+
+void client_records_free(ClientRecords *records);
 
 // Returns the number of the line's model, by the first line of a client about each; CLIENT_MODELS: none is about it.
 int client_records_model(const ClientRecords *records, const json_t *line);

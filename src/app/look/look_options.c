@@ -34,13 +34,13 @@ static const Option runs_rows[] = {
              "finished runs with that value"},
     {.name = "show", .type = OPTION_TEXT, FIELD(show), .also = "figures columns metrics keys", .placeholder = "KEY,...", .derived = "those that say something",
      .help = "figures of the table, in place of the usual ones: keys of --format json (accuracy_percent), or of a run's last lines "
-             "in metrics.jsonl (test_macro_f1, epsilon, update_length_mean, accuracy_worst_tenth; test_accuracy_by_class.3)"},
+             "in metrics.jsonl (test_macro_f1, or short f1, auc, bacc; f1:died of one class; epsilon, update_length_mean, accuracy_worst_tenth; test_accuracy_by_class.3)"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
      .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
     AGAINST,
     {.name = "clients", .type = OPTION_FLAG, FIELD(clients), .also = "users per-client", .preset = "false",
-     .help = "one line per client of one run: how often it trained, and accuracy and loss of its last tests (--eval-clients-every)"},
+     .help = "one line per client: how often it trained, and the figures of its last tests (--eval-clients-every); of several runs, or with --by and --show, mean and standard deviation over the runs"},
 };
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",

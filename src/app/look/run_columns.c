@@ -24,9 +24,30 @@ static const json_t *value_at(const json_t *line, const char *path) {
     return value_at(json_object_get(line, part), path + length + 1);
 }
 
+// The value of "f1:died": of the list test_f1_by_class the number of the class with this name, or this number. Accuracy
+// is of a class's own samples, its recall.
+static const json_t *class_value(const PastRun *run, const char *path) {
+    const char *colon = strchr(path, ':');
+    char name[COLUMN_NAME_BYTES], key[FIGURE_KEY_BYTES + 16];
+    const json_t *names = json_object_get(run->summary, "class_names");
+    if (!colon) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - path), path);
+    const Figure *figure = figure_by_name(strcmp(name, "recall") == 0 ? "accuracy" : name);
+    if (!figure) return NULL;
+    snprintf(key, sizeof key, "test_%s_by_class", figure->key);
+    const json_t *list = json_object_get(run->summary, key);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *class = json_string_value(json_array_get(names, i));
+        snprintf(name, sizeof name, "%zu", i);
+        if (strcmp(class ? class : name, colon + 1) == 0) return json_array_get(list, i);
+    }
+    return NULL;
+}
+
 static const json_t *found_in(const PastRun *run, const char *path) {
     const json_t *value = value_at(run->values, path);
     if (!json_is_number(value)) value = value_at(run->clients, path);
+    if (!json_is_number(value)) value = class_value(run, path);
     return json_is_number(value) ? value : NULL;
 }
 
@@ -255,6 +276,18 @@ static bool is_best_metric(const PastRuns *runs, const char *key) {
     return false;
 }
 
+// The column with this key, or the last value of the figure of this name, unless the record has a key of that name.
+static const FigureColumn *find_figure(const FigureColumns *list, const PastRuns *runs, const char *name) {
+    const FigureColumn *column = figure_columns_find(list, name);
+    const Figure *figure = column ? NULL : figure_by_name(name);
+    for (size_t i = 0; i < runs->count && figure; i++)
+        if (found_in(&runs->all[i], name)) return NULL;
+    for (size_t i = 0; i < list->count && figure; i++)
+        if (list->all[i].figure.row == figure && !list->all[i].is_best && !list->all[i].figure.validates)
+            return &list->all[i];
+    return column;
+}
+
 static Status add_named(RunColumns *columns, Table *table, const FigureColumns *list, const PastRuns *runs,
                         const char *show, Error *err) {
     char names[OPTION_TEXT_BYTES], *rest;
@@ -262,7 +295,7 @@ static Status add_named(RunColumns *columns, Table *table, const FigureColumns *
     snprintf(names, sizeof names, "%s", show);
     for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), is_named = true) {
         const int fact = fact_named(name);
-        const FigureColumn *figure = figure_columns_find(list, name);
+        const FigureColumn *figure = find_figure(list, runs, name);
         if (columns->count == RUN_COLUMNS_MOST || strlen(name) >= COLUMN_NAME_BYTES)
             return fail(err, STATUS_USAGE, "--show: at most %d names of up to %d letters", RUN_COLUMNS_MOST,
                         COLUMN_NAME_BYTES - 1);

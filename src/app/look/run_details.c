@@ -43,7 +43,7 @@ static void reading_free(Reading *reading) {
         json_decref(reading->tests[model]);
     run_rounds_free(&reading->rounds);
     programs_free(&reading->programs);
-    free(reading->clients.all);
+    client_records_free(&reading->clients);
 }
 
 // As JSON -------------------------------------------------------------------------------------------------------------

@@ -150,15 +150,33 @@ Status runs_print_means(PastRuns *runs, const char *names, const char *show, Tab
     return status;
 }
 
-static Status list_clients(Table *table, const PastRuns *runs, const LookOptions *options, Error *err) {
-    const char *with = options->by[0] ? "by" : options->show[0] ? "show" : options->against[0] ? "against" : NULL;
-    if (with)
-        return fail(err, STATUS_USAGE, "--clients: lists clients, not runs, and does not go with --%s; leave one out",
-                    with);
-    if (runs->count > 1)
-        return fail(err, STATUS_USAGE, "--clients: is about one run, but there are %zu, such as %.200s; name one",
-                    runs->count, runs->all[0].path);
-    return run_clients_table(table, &runs->all[0], err);
+// Means of the clients over runs.
+static Status list_client_means(Table *table, PastRuns *runs, const LookOptions *options, ByOptions *by,
+                                size_t *finished, size_t *copies, Error *err) {
+    *by = (ByOptions){0};
+    if (options->by[0]) TRY(by_options_read(by, options->by, err));
+    *finished = past_runs_finished_first(runs);
+    if (*finished == 0) return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished", runs->count);
+    by_options_add_inputs(by, runs->all, *finished);
+    *copies = past_runs_drop_copies(runs, finished);
+    qsort_r(runs->all, *finished, sizeof *runs->all, compare_runs, by);
+    return run_clients_means(table, runs->all, *finished, by, options->show, err);
+}
+
+static Status print_clients(PastRuns *runs, const LookOptions *options, Error *err) {
+    Table table = {0};
+    ByOptions by;
+    size_t finished = 0, copies = 0;
+    const bool averages = runs->count > 1 || options->by[0] || options->show[0];
+    if (options->against[0])
+        return fail(err, STATUS_USAGE,
+                    "--clients: lists clients, not runs, and does not go with --against; leave one out");
+    Status status = averages ? list_client_means(&table, runs, options, &by, &finished, &copies, err)
+                             : run_clients_table(&table, &runs->all[0], err);
+    if (status == STATUS_OK) status = table_print(stdout, &table, (TableFormat)options->format, err);
+    table_free(&table);
+    if (status == STATUS_OK && averages && options->format == TABLE_TEXT) print_notes(runs, finished, copies, &by);
+    return status;
 }
 
 Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
@@ -178,9 +196,10 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
             past_runs_say_privacy(stdout, runs.all, past_runs_finished_first(&runs));
     } else if (options.by[0] && !options.clients) {
         status = runs_print_means(&runs, options.by, options.show, (TableFormat)options.format, err);
+    } else if (options.clients) {
+        status = print_clients(&runs, &options, err);
     } else {
-        status = options.clients ? list_clients(&table, &runs, &options, err)
-                                 : runs_table_list(&table, &runs, options.show, err);
+        status = runs_table_list(&table, &runs, options.show, err);
         if (status == STATUS_OK) status = table_print(stdout, &table, (TableFormat)options.format, err);
     }
     table_free(&table);

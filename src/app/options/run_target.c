@@ -142,8 +142,10 @@ static Status read_figure(RunFigure *figure, const Parts *parts, const Options *
     const FigureName *name;
     bool of_run;
     size_t i = 0;
+    const Figure *also = has_trainer ? NULL : figure_by_name(parts->name);
+    const char *named = also && also->of_run.name ? also->of_run.name : parts->name;
     while ((name = name_at(figure, &of_run, i)) &&
-           (!option_same_name(name->name, parts->name) || (has_trainer && run_figure_has(figure, FIGURE_OF_CLASSES))))
+           (!option_same_name(name->name, named) || (has_trainer && run_figure_has(figure, FIGURE_OF_CLASSES))))
         i++;
     if (!name) {
         TRY(read_metric(figure, parts, has_trainer, err));

@@ -11,6 +11,7 @@ static const struct {
 } hidden[] = {
     {"client", NULL, OF_COHORTS},
     {"client", "loss", OF_BATCHES},
+    {"client", "own_samples", OF_BATCHES},
     {"client", "samples", OF_BATCHES},
     {"client", "samples_planned", OF_BATCHES},
     {"client", "tokens", OF_BATCHES},

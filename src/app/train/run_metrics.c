@@ -7,6 +7,7 @@
 
 #include "app/options/option_table.h"
 #include "app/train/hidden_figures.h"
+#include "app/train/predictions.h"
 #include "app/train/run_goals.h"
 #include "app/train/run_record.h"
 #include "fedavg/memory/client_state_file.h"
@@ -63,6 +64,9 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_whole(&line, "client", job->client);
         put_whole(&line, "node", job->node);
         put_whole(&line, "rank", (int64_t)owner - 1);
+        uint32_t own;
+        partition_client(&memory->partition, job->client, &own);
+        put_whole(&line, "own_samples", own);
         put_whole(&line, "samples", (int64_t)job->samples);
         put_planned(&line, memory, job, round);
         if (job->tokens > 0) put_whole(&line, "tokens", (int64_t)job->tokens);
@@ -152,6 +156,20 @@ static void put_clusters(JsonObject *line, const int64_t *clients, const RunConf
     if (state_models(config) > 1) put_wholes(line, "clients_by_cluster", clients, state_models(config));
 }
 
+// Adds the figures of the net's answers that the client has: AUC needs samples of both classes.
+static void put_client_figures(JsonObject *line, const Job *job) {
+    const RoundTest test = {.has_targets = true, // MAE is a number only where there are some
+                            .figures = job->figures,
+                            .loss = NAN,
+                            .accuracy = NAN};
+    const RoundFacts facts = {.test = &test};
+    for (size_t i = 0; i < figure_count; i++) {
+        const Figure *figure = &figure_table[i];
+        if (figure->of == FIGURE_OF_MODEL && figure->of_answers && !isnan(figure->value(&facts)))
+            put_real(line, figure->key, figure->value(&facts));
+    }
+}
+
 static Status put_client_test(Metrics *metrics, const RunMemory *memory, const Job *job, uint32_t round,
                               const char *model, Error *err) {
     JsonObject line;
@@ -170,6 +188,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
     }
+    if (job->figured) put_client_figures(&line, job);
     put_metrics(&line, "metrics", run_memory_metrics(memory, job));
     return hidden_append(metrics, &line, memory->config, err);
 }
@@ -375,6 +394,8 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     if (summary->last->validates) put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->final}, "");
     const char *each = dataset_has_rows(&memory->data.items) ? "test_accuracy_by_label" : "test_accuracy_by_class";
     if (summary->recalls) put_reals(&line, each, summary->recalls, (size_t)memory->data.classes);
+    if (summary->f1) put_reals(&line, "test_f1_by_class", summary->f1, (size_t)memory->data.classes);
+    if (summary->recalls) put_class_names(&line, &memory->data);
     if (summary->best_final->tested)
         put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->best_final}, "best_model_");
     goals_put(&line, &memory->control->goals, summary->options, summary->figure);

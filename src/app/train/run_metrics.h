@@ -17,6 +17,7 @@ typedef struct RunSummary {
     const RoundTest *last;     // results of the last tests
     const RoundTest *final;    // results of the final model, and of the best one if it was tested, on the test set
     const RoundTest *best_final;
+    double *f1;      // owned (classes): F1 of each class there; NULL: unknown
     double *recalls; // owned (classes): accuracy of the final model on the test samples of each class; NULL: unknown
     const Options *options;
     const RunFigure *figure;  // that the run is about

@@ -293,6 +293,7 @@ close_folder:
     if (open) run_folder_close(&run->folder);
 free_memory:
     free(run->summary.recalls);
+    free(run->summary.f1);
     run_plan_free(&run->plan);
     best_model_free(&run->best);
     free_parts(run);

@@ -73,7 +73,9 @@ static Status measure_classes(Run *run, Error *err) {
         label_rows_figures(&figures, recalls, memory->answers, data->test.count, data->classes);
         return STATUS_OK;
     }
-    return answer_recalls(recalls, memory->answers, data->test.count, data->classes, err);
+    double *f1 = run->summary.f1 = malloc((size_t)data->classes * sizeof *f1);
+    if (!f1) return fail(err, STATUS_OS, "no memory for the F1 of %d classes", data->classes);
+    return answer_by_class(recalls, f1, memory->answers, data->test.count, data->classes, err);
 }
 
 Status train_test_at_end(Run *run, Error *err) {
