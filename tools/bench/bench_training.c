@@ -41,6 +41,7 @@ static Status bench_build(Bench *bench, const BenchOptions *options, Error *err)
     char text[SPEC_TEXT_BYTES];
     zoo_expand(text, sizeof text, options->model, bench->data.classes);
     TRY(spec_parse(&bench->spec, text, bench->data.shape, bench->data.classes, err));
+    if (spec_needs_whole_batches(&bench->spec)) bench->spec.whole_batch = (int)options->batch; // as a run does
     size_t parameters = bench->spec.parameter_count, samples = bench->data.train.count;
     bench->weights = huge_allocate(parameters * sizeof(float));
     bench->velocity = huge_allocate(parameters * sizeof(float));

@@ -7,6 +7,31 @@ from harness.cores import CoreCount, processor_seconds
 from harness.measure import Row, measure
 
 
+class Nets(unittest.TestCase):
+    nets = importlib.util.module_from_spec(importlib.util.spec_from_loader("nets", importlib.machinery.SourceFileLoader(
+        "nets", os.path.join(os.path.dirname(os.path.realpath(__file__)), "nets"))))
+    nets.__loader__.exec_module(nets)
+
+    def test_sides_train_in_turn_and_the_median_of_their_pairs_is_taken(self):
+        class Side:
+            def __init__(self, *seconds):
+                self.seconds = iter(seconds)
+
+            def train(self, batches):
+                return next(self.seconds)
+        measured = self.nets.measure([Side(9, 9, 1.0, 2.0, 4.0), Side(9, 9, 3.0, 2.0, 8.0)], 3)
+        self.assertEqual(measured, {"rates": [16, 32 / 3], "ratios": [2.0]})
+
+    def test_a_loser_is_bold_and_what_is_not_read_says_why(self):
+        def read(ratio):
+            return {"layers": "softmax", "rates": [200.4, 100], "ratios": [ratio]}
+        self.assertEqual(self.nets.line_of("a", read(0.964)), "| a | 200 | 100 | **0.96x** | read |")
+        self.assertEqual(self.nets.line_of("a", read(1.03)), "| a | 200 | 100 | 1.03x, level | read |")
+        self.assertEqual(self.nets.line_of("a", {"refusal": "up: Sounder has no Up; it has others"}), "| a | | | | not read: up: Sounder has no Up |")
+        self.assertEqual(self.nets.summary([read(0.9), read(1.5), {"refusal": "no"}]),
+                         "2 of 3 are read; of 2 measured 1 are slower, 0 level, 1 at 1.5x or better.")
+
+
 class Measure(unittest.TestCase):
     def measured(self, *runs, pairs=3, is_late=lambda: False):
         row = Row("row", "title", "unit", list(runs))
