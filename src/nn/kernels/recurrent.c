@@ -4,8 +4,9 @@
 //   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of such a sum, cell = f cell + i g, h = o tanh(cell)
 // A gru:
 //   r, z = sigmoid(W x + b + U h + c) each, n = tanh(W x + b + r (U h + c)), h = (1 - z) n + z (previous h)
-// The products are those of linear layers (linear.c). A step's products are of the whole chunk, and the weight's
-// gradient is one product over all steps.
+// The products of the inputs are computed first, for all steps; those of the previous outputs are then added step by
+// step. So one weight at a time is in the cache, packed (packed.h). The weights' gradients are products over many
+// steps.
 // The backward pass of a step, with dh and dc the gradients of its output and cell, where dh is the sum of what the
 // next layer and the next step give. An lstm:
 //   dc += dh o (1 - tanh(cell)^2)
@@ -19,10 +20,14 @@
 
 #include "activation.h"
 #include "ops.h"
-#include "sequence.h"
+#include "packed.h"
 
 // Gates of a gru, and those of them whose gradients are the same for the products of input and state.
 enum { GRU_GATES = 3, GRU_SHARED = 2 };
+
+// Floats of the packed input weight that all steps read before the next ones: a part of the second cache. And samples'
+// rows of one product of a weight's gradient.
+enum { GROUP_FLOATS = 48 * 1024, GRADIENT_ROWS = 256 };
 
 static bool is_gru(const Layer *layer) {
     return lstm_gates(layer) == GRU_GATES;
@@ -30,20 +35,19 @@ static bool is_gru(const Layer *layer) {
 
 // The steps -----------------------------------------------------------------------------------------------------------
 
-// The cell of step t. sums, more (4H,N): the two products of the gates, which are added here.
-static void lstm_step(float *kept, const float *sums, const float *more, const Recurrence *of, size_t t) {
+// The cell of step t. Its gates hold the sums of their two products.
+static void lstm_step(float *kept, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
         float *i = recurrence_gate(kept, of, 0, u, t), *f = recurrence_gate(kept, of, 1, u, t),
               *g = recurrence_gate(kept, of, 2, u, t);
         float *o = recurrence_gate(kept, of, 3, u, t), *cell = kept + of->at.cells + t * block + u * n;
         float *output = kept + of->at.outputs + (t + 1) * block + u * n;
-        const float *a = sums + u * n, *b = more + u * n;
         for (size_t s = 0; s < n; s++) {
-            i[s] = sigmoid_value(a[s] + b[s], 0);
-            f[s] = sigmoid_value(a[block + s] + b[block + s], 0);
-            g[s] = tanh_value(a[2 * block + s] + b[2 * block + s], 0);
-            o[s] = sigmoid_value(a[3 * block + s] + b[3 * block + s], 0);
+            i[s] = sigmoid_value(i[s], 0);
+            f[s] = sigmoid_value(f[s], 0);
+            g[s] = tanh_value(g[s], 0);
+            o[s] = sigmoid_value(o[s], 0);
         }
         for (size_t s = 0; s < n; s++) {
             const float before = t > 0 ? *(cell - block + s) : 0;
@@ -77,19 +81,19 @@ static void lstm_step_back(float *kept, float *gate_gradient, float *cell_gradie
     }
 }
 
-// The outputs of step t. sums, more (3H,N): the products of the input and of the state.
-static void gru_step(float *kept, const float *sums, const float *more, const Recurrence *of, size_t t) {
+// The outputs of step t. Its first two gates hold the sums of their two products, new that of the input, and the fourth
+// that of the state for new.
+static void gru_step(float *kept, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
         float *r = recurrence_gate(kept, of, 0, u, t), *z = recurrence_gate(kept, of, 1, u, t),
               *new = recurrence_gate(kept, of, 2, u, t);
         float *of_state = recurrence_gate(kept, of, 3, u, t), *output = kept + of->at.outputs + (t + 1) * block + u * n;
-        const float *before = output - block, *a = sums + u * n, *b = more + u * n;
+        const float *before = output - block;
         for (size_t s = 0; s < n; s++) {
-            r[s] = sigmoid_value(a[s] + b[s], 0);
-            z[s] = sigmoid_value(a[block + s] + b[block + s], 0);
-            of_state[s] = b[2 * block + s];
-            new[s] = tanh_value(a[2 * block + s] + r[s] * of_state[s], 0);
+            r[s] = sigmoid_value(r[s], 0);
+            z[s] = sigmoid_value(z[s], 0);
+            new[s] = tanh_value(new[s] + r[s] * of_state[s], 0);
             output[s] = (1 - z[s]) * new[s] + z[s] * before[s];
         }
     }
@@ -120,21 +124,54 @@ static void gru_step_back(float *kept, float *of_input, float *of_state, float *
 
 // All steps -----------------------------------------------------------------------------------------------------------
 
+// The gates' sums of the inputs, with their bias, of all steps: the rows of a group of weights stay in the cache.
+static void input_sums(float *kept, float *scratch, const float *in, const float *weight, const Recurrence *of) {
+    const size_t outs = shape_size(of->input.out), row = of->steps * of->n;
+    pack_rows(scratch, (ScalarMatrix){weight, of->features, 1}, outs, of->features);
+    const size_t packs = GROUP_FLOATS / (PACK_ROWS * of->features), group = (packs > 0 ? packs : 1) * PACK_ROWS;
+    for (size_t first = 0; first < outs; first += group)
+        for (size_t t = 0; t < of->steps; t++) {
+            float *to = kept + of->at.gates + first * row + t * of->n;
+            packed_product((ProductOut){to, row, .bias = weight + of->input_bias + first},
+                           scratch + first * of->features, in + t * of->features * of->n,
+                           outs - first < group ? outs - first : group, of->features, of->n, of->n);
+        }
+}
+
+// Adds the sums of the previous outputs, with their bias, to the gates of step t. A gru's for new go to a gate of their
+// own. packed: the state's weight, a gru's in two parts.
+static void add_state_sums(float *kept, const float *packed, const float *bias, const Recurrence *of, size_t t) {
+    const size_t outs = shape_size(of->state.out), units = of->units, row = of->steps * of->n;
+    const bool gru = outs == GRU_GATES * units;
+    const size_t shared = gru ? GRU_SHARED * units : outs;
+    const float *before = kept + of->at.outputs + t * units * of->n;
+    float *gates = kept + of->at.gates + t * of->n;
+    packed_product((ProductOut){gates, row, .adds = true, .bias = bias}, packed, before, shared, units, of->n, of->n);
+    if (gru)
+        packed_product((ProductOut){gates + GRU_GATES * units * row, row, .bias = bias + shared},
+                       packed + packed_floats(shared, units), before, units, units, of->n, of->n);
+}
+
 // The outputs are kept with one step of zeros before them, so that the first step's product has no special case.
 void ISA_NAME(recurrent_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
                                  const Layer *layer, int samples) {
     const Recurrence of = recurrence_of(layer, samples);
-    const size_t n = of.n, block = of.units * n;
-    float *sums = scratch, *more = scratch + 4 * block, *outputs = kept + of.at.outputs;
+    const size_t n = of.n, units = of.units, block = units * n, row_floats = linear_row_floats(&of.input);
+    const size_t shared = (size_t)(is_gru(layer) ? GRU_SHARED : lstm_gates(layer)) * units;
+    const float *state_weight = weight + of.state_weight;
+    float *outputs = kept + of.at.outputs;
     memset(outputs, 0, block * sizeof *outputs);
+    for (size_t t = 0; t < of.steps; t++)
+        ISA_NAME(linear_rows)
+    (kept + of.at.rows + t * n * row_floats, in + t * of.features * n, &of.input, samples, samples);
+    input_sums(kept, scratch, in, weight, &of);
+    pack_rows(scratch, (ScalarMatrix){state_weight, units, 1}, shared, units);
+    if (is_gru(layer))
+        pack_rows(scratch + packed_floats(shared, units), (ScalarMatrix){state_weight + shared * units, units, 1},
+                  units, units);
     for (size_t t = 0; t < of.steps; t++) {
-        float *rows = kept + of.at.rows + t * n * linear_row_floats(&of.input);
-        float *states = kept + of.at.states + t * n * linear_row_floats(&of.state);
-        const float *now = in + t * of.features * n, *before = outputs + t * block, *back = weight + of.state_weight;
-        const float *input_bias = weight + of.input_bias, *state_bias = weight + of.state_bias;
-        ISA_NAME(linear_forward)(sums, rows, now, weight, input_bias, &of.input, samples, samples);
-        ISA_NAME(linear_forward)(more, states, before, back, state_bias, &of.state, samples, samples);
-        (is_gru(layer) ? gru_step : lstm_step)(kept, sums, more, &of, t);
+        add_state_sums(kept, scratch, weight + of.state_bias, &of, t);
+        (is_gru(layer) ? gru_step : lstm_step)(kept, &of, t);
     }
     const float *given = outputs + (layer->last ? of.steps : 1) * block;
     memcpy(out, given, (layer->last ? 1 : of.steps) * block * sizeof *out);
@@ -146,14 +183,22 @@ static void add_rows(float *gradient, float *bias_gradient, const float *rows, c
     const SgdUpdate descent = {.keep = 1};
     Layer part = *product;
     part.out.channels = outs;
-    ISA_NAME(linear_backward_weight)(gradient, NULL, rows, gates, &descent, &part, all, all);
+    for (int first = 0; first < all; first += GRADIENT_ROWS)
+        ISA_NAME(linear_backward_weight)
+    (gradient, NULL, rows + (size_t)first * linear_row_floats(product), gates + first, &descent, &part,
+     all - first < GRADIENT_ROWS ? all - first : GRADIENT_ROWS, all);
     ISA_NAME(linear_backward_bias)(bias_gradient, NULL, gates, &descent, &part, all);
 }
 
 // Each weight's gradient in products over all steps: the samples of all steps are side by side. A gru's last gate of
 // the state is stored apart from the first two.
-static void add_gradient(float *gradient, const float *kept, const Recurrence *of, const Layer *layer) {
-    const float *gates = kept + of->at.gates, *states = kept + of->at.states;
+static void add_gradient(float *gradient, float *kept, const Recurrence *of, const Layer *layer) {
+    const float *gates = kept + of->at.gates, *outputs = kept + of->at.outputs;
+    float *states = kept + of->at.states;
+    for (size_t t = 0; t < of->steps; t++)
+        ISA_NAME(linear_rows)
+    (states + t * of->n * linear_row_floats(&of->state), outputs + t * of->units * of->n, &of->state, (int)of->n,
+     (int)of->n);
     const size_t units = of->units, gate = units * of->steps * of->n;
     const int all = (int)(of->steps * of->n), outs = (int)units,
               shared = is_gru(layer) ? GRU_SHARED : lstm_gates(layer);
@@ -165,17 +210,33 @@ static void add_gradient(float *gradient, const float *kept, const Recurrence *o
                  &of->state, outs, all);
 }
 
-// Backward through time, from the last step on. The weights' gradients wait until all steps are done: one large product
-// is faster than one per step. An lstm's gradient of the previous outputs is that of the product; a gru adds it to the
-// part that passes by.
+// The inputs' gradients, from those of their sums, which are side by side with those of the other steps: a step's are
+// copied first.
+static void input_gradient(float *in_gradient, float *scratch, float *packed, const float *kept, const float *weight,
+                           const Recurrence *of) {
+    const size_t outs = shape_size(of->input.out), n = of->n;
+    pack_rows(packed, (ScalarMatrix){weight, 1, of->features}, of->features, outs);
+    for (size_t t = 0; t < of->steps; t++) {
+        const float *gates = kept + of->at.gates + t * n;
+        for (size_t o = 0; o < outs; o++)
+            memcpy(scratch + o * n, gates + o * of->steps * n, n * sizeof *scratch);
+        packed_product((ProductOut){in_gradient + t * of->features * n, n, .adds = false}, packed, scratch,
+                       of->features, outs, n, n);
+    }
+}
+
+// Backward through time, from the last step on. The gradients of weights and inputs wait until all steps are done:
+// large products are faster than one per step. An lstm's gradient of the previous outputs is that of the product; a gru
+// adds it to the part that passes by.
 void ISA_NAME(recurrent_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
                                   const float *out_gradient, const float *weight, const Layer *layer, int samples) {
     const Recurrence of = recurrence_of(layer, samples);
-    const size_t n = of.n, block = of.units * n;
+    const size_t n = of.n, block = of.units * n, outs = shape_size(of.state.out);
     const bool gru = is_gru(layer);
     float *of_input = scratch, *of_state = gru ? scratch + 4 * block : scratch, *output_gradient = scratch + 8 * block;
-    float *own = scratch + 9 * block, *products = scratch + 10 * block; // own: an lstm's gradient of cells
+    float *cell_gradient = scratch + 9 * block, *packed = scratch + 10 * block;
     memset(output_gradient, 0, 2 * block * sizeof *output_gradient);
+    pack_rows(packed, (ScalarMatrix){weight + of.state_weight, 1, of.units}, of.units, outs);
     for (size_t t = of.steps; t-- > 0;) {
         if (!layer->last || t + 1 == of.steps) {
             const float *given = out_gradient + (layer->last ? 0 : t * block);
@@ -184,14 +245,9 @@ void ISA_NAME(recurrent_backward)(float *gradient, float *in_gradient, float *ke
         if (gru)
             gru_step_back(kept, of_input, of_state, output_gradient, &of, t);
         else
-            lstm_step_back(kept, of_input, own, output_gradient, &of, t);
-        float *back = gru ? own : output_gradient;
-        ISA_NAME(linear_backward_input)
-        (back, products, of_state, weight + of.state_weight, &of.state, samples, samples);
-        if (gru) ISA_NAME(add)(output_gradient, output_gradient, back, of.units, samples);
-        if (!in_gradient) continue;
-        float *to = in_gradient + t * of.features * n;
-        ISA_NAME(linear_backward_input)(to, products, of_input, weight, &of.input, samples, samples);
+            lstm_step_back(kept, of_input, cell_gradient, output_gradient, &of, t);
+        packed_product((ProductOut){output_gradient, n, .adds = gru}, packed, of_state, of.units, outs, n, n);
     }
+    if (in_gradient) input_gradient(in_gradient, scratch, packed, kept, weight, &of);
     add_gradient(gradient, kept, &of, layer);
 }

@@ -48,12 +48,19 @@ static inline LstmPlaces lstm_places(const Layer *layer, int samples) {
     return at;
 }
 
-// Scratch: two blocks of gates, the gradients of an output and a cell, and the scratch of the products.
+// Rows that packed.h has side by side, and the floats of a packed matrix.
+enum { PACK_ROWS = 12 };
+static inline size_t packed_floats(size_t rows, size_t inner) {
+    return (rows + PACK_ROWS - 1) / PACK_ROWS * PACK_ROWS * inner;
+}
+
+// Scratch: two blocks of gates, the gradients of an output and a cell, and one packed weight: that of the input or of
+// the state, as it is or transposed.
 static inline size_t lstm_scratch_floats(const Layer *layer, int samples) {
-    const size_t n = (size_t)samples, h = (size_t)lstm_units(layer);
-    const Layer input = lstm_input_product(layer), state = lstm_state_product(layer);
-    const size_t one = linear_scratch_floats(&input, samples), other = linear_scratch_floats(&state, samples);
-    return 8 * h * n + 2 * h * n + (one > other ? one : other);
+    const size_t h = (size_t)lstm_units(layer), f = (size_t)layer->in.columns, most = h > f ? h : f;
+    const size_t gates = (size_t)lstm_gates(layer) * h;
+    const size_t plain = packed_floats(gates, most), transposed = packed_floats(most, gates);
+    return 10 * h * (size_t)samples + (plain > transposed ? plain : transposed);
 }
 
 // A pass of an lstm or a gru over a chunk: its sizes, its two products, and where parameters and kept tensors are.
