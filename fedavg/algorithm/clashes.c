@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedavg/rules/combine/adapters.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/local_rules.h"
@@ -74,6 +75,9 @@ static const ClashRow clashes[] = {
     {TOLD, {NO_TRAINER}, "a trainer tells the samples of its clients; name it, or write combine mean samples"},
     {TOLD, {NOVA}, "the steps of its trainers weigh its clients; take weights=samples"},
     {TOLD, {BUFFERS}, "it weighs clients before they train; write combine mean uniform"},
+    {TOLD, {ADAPTERS}, "it weighs products of factors before the sum; take weights=samples"},
+    {ADAPTS, {MOVES, SCALES}, "its products are exact where the server takes the mean as it is; leave server out"},
+    {ADAPTS, {MIXES, CLUSTERS}, "its products are those of clients; take fedavg, or how=mean"},
     {NOISES, {CLUSTERS}, "which model fits a client best would be told without noise; take fedavg"},
     // Noise hides one client only if every client has the same weight, is clipped, and hands in nothing besides.
     {RELEASES, {UNCLIPPED}, NEEDS_CLIP},
@@ -276,7 +280,7 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[LOOKS] = local_looks(&recipe->local);
     has[NOT_SGD] = recipe->optimizer.row != OPTIMIZER_SGD;
     has[NESTEROV] = recipe->optimizer.row == OPTIMIZER_SGD && recipe->optimizer.number[0] != 0;
-    has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
+    has[PERSONAL] = recipe->personal.row != PERSONAL_NONE && recipe->personal.row != PERSONAL_FIXED;
     has[ALTERNATES] = recipe->personal.row == PERSONAL_ALTERNATE || recipe->personal.row == PERSONAL_FIXED_HEAD;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[MIXED] = recipe->personal.row == PERSONAL_MIXED;
@@ -313,6 +317,8 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
     has[BY_TRAINING] = combine->by_training != NULL;
     has[BY_LOSSES] = combine_wants_losses(&recipe->combine);
     has[SEES_CLIENTS] = combine->rows || has[BY_LOSSES] || combine->bound;
+    has[ADAPTERS] = combine->adapters;
+    has[ADAPTS] = combine->adapters && adapters_how(&recipe->combine) != ADAPTERS_MEAN;
     has[NOVA] = recipe->combine.row == COMBINE_ROW_nova;
     has[QFFL] = recipe->combine.row == COMBINE_ROW_qffl;
     has[LEARNS] = combine->learn != NULL;
@@ -321,6 +327,7 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
     has[GAUSSIAN] = recipe->release.row == RELEASE_GAUSSIAN;
     has[TREE] = recipe->release.row == RELEASE_TREE;
     has[MOVES] = recipe->server.row != SERVER_ROW_average;
+    has[SCALES] = recipe->server.row == SERVER_ROW_average && recipe->server.number[0] != 1;
     has[SUMS] = server->sums;
     has[VOTES] = recipe->server.row == SERVER_ROW_vote;
     has[TRAINS_STATE] = server->trains_state > 0;

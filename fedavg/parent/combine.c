@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fedavg/memory/state.h"
+#include "fedavg/parent/combine_adapters.h"
 #include "fedavg/rules/attack/crafted.h"
 #include "fedavg/rules/sum/aggregate.h"
 
@@ -200,8 +201,8 @@ static void choose(Combine *combine) {
                            .weights = combine->weights,
                            .number = recipe_of(combine)->combine.number,
                            .workspace = combine->workspace};
-    const bool weighs =
-        combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
+    const bool weighs = combine->rule->by_training || combine->rule->adapters ||
+                        !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
     for (uint32_t row = 0; row < count; row++)
         combine->mixed_shares[row] = weighs && !mixes ? combine->weights[row] : 1.0 / count;
     if (mixes) // all mixed updates count the same
@@ -309,7 +310,8 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
     else
         add_by_share(combine);
     note_choice(combine);
-    return nodes_sum(combine->nodes, combine->total, parameters, err);
+    TRY(nodes_sum(combine->nodes, combine->total, parameters, err));
+    return combine_adapters(combine, err);
 }
 
 void combine_conclude(Combine *combine) {

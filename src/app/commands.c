@@ -72,9 +72,9 @@ const Command commands[] = {
      .run = command_replay},
     {.name = "export",
      .also = "referee federation",
-     .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE]",
-     .brief = "RUN --federation FOLDER|--client K",
-     .summary = "a run's federation as arrays, to check another implementation against; a client's own model",
+     .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE] | --peft FOLDER",
+     .brief = "RUN --federation FOLDER|--client K|--peft FOLDER",
+     .summary = "a run's federation as arrays; a client's own model; an adapter for PEFT",
      .purpose =
          "writes a run's federation as arrays, to check another implementation against, or a client's own model.",
      .description =
@@ -90,7 +90,9 @@ const Command commands[] = {
          "(dropout, crops, attacks), is refused.\n"
          "--client K writes the model of client K as a safetensors file, as eval, PyTorch and --init read it, and says "
          "what it reaches on the client's own samples. sounder eval RUN --client K says that alone. An algorithm that "
-         "trains one model for all clients has no such file.",
+         "trains one model for all clients has no such file.\n"
+         "--peft is for runs with a trainer in Python (--trainer), whose program is read again: it writes the adapter "
+         "of its net with PEFT's own names and configuration.",
      .options = &export_options,
      .run = command_export},
     {.name = "data",

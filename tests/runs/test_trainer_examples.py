@@ -158,6 +158,14 @@ class Examples(TrainerCase):
         self.assertGreaterEqual(perplexities[-2], 20)
         self.assertEqual(self.metrics("run")[-1]["target"], "perplexity<20")
 
+    @unittest.skipUnless(importlib.util.find_spec("peft") and importlib.util.find_spec("transformers"), "there is no PEFT, or no transformers")
+    def test_an_adapter_on_a_frozen_gpt_2_trains_and_leaves_for_peft(self):
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_lora.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        losses = json.loads(told.stdout)
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(len(self.weights("run")), 4)  # two layers' factors
+
     @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")
     def test_jax_learns(self):
         self.run_example("trainer_jax.py", "jax", "--algorithm", "scaffold")

@@ -27,6 +27,8 @@ for name in ("pfedme", "apfl", "ifca", "moon"):
 REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
 REASONS["secagg", "card"] = "send masked of --algorithm is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
+for name in ("flexlora", "fedex-lora"):  # tests/runs/test_adapters.py runs them
+    REASONS[name, "all"] = "no tensor of the net has lora_A in its name"
 COLUMNS = ("workers", "storm", "killed", "nodes")
 LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync", "async-easgd", "async-eamsgd", "async-diloco")
 for name in LATE:
@@ -34,7 +36,8 @@ for name in LATE:
 for name in ("easgd", "eamsgd"):
     REASONS[name, "card"] = "local elastic of --algorithm is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
-NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
+NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2", "ffa-lora": "ffa-lora names=*.bias", "fedsa-lora": "fedsa-lora names=*.bias",
+           "fedex-lora": "fedex-lora scale=2"}
 # What an algorithm wants of the world.
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
@@ -112,6 +115,8 @@ class Zoo(RunCase):
     def test_the_names_are_those_of_the_zoo(self):
         self.assertGreaterEqual(len(zoo()), 10)
         self.assertEqual({name for name, _ in REASONS} - set(zoo()), set(), "reasons for what is not there")
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "README.md")) as file:
+            self.assertIn(f"**{len(zoo())} algorithms as texts of rules**", file.read())
 
     @unittest.skipUnless(ON_CARD, "rows and sums of a card")
     def test_what_is_left_over_beside_a_pull_and_a_share_of_nothing_touch_no_other_sum(self):

@@ -68,6 +68,7 @@ typedef struct CombineRule {
     bool trusts;
     RowColumn column; // combines each weight on its own; NULL: the mean by shares
     bool external;    // a program of the user's combines the updates
+    bool adapters;    // works on pairs of tensors, after the mean (adapters.h)
 
     // The factor of a client's share for an update of this length, at most 1; NULL: always 1. Known when the update is
     // handed in.

@@ -15,7 +15,8 @@
     X(mean)                                                                                                            \
     X(nova)                                                                                                            \
     X(qffl)                                                                                                            \
-    X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl) X(fltrust)
+    X(median)                                                                                                          \
+    X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl) X(fltrust) X(adapters)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };

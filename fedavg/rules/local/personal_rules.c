@@ -67,6 +67,10 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
          "the one of most clients is tested as the global model",
          "Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020, Algorithm 1 (IFCA)",
          {{.name = "clusters", .preset = 2, .minimum = 1, .maximum = PERSONAL_MOST_CLUSTERS, .whole = true}}},
+    [PERSONAL_FIXED] = {"fixed",
+                        "some tensors stay as they were initialised, by name or pattern, as with --freeze",
+                        "Sun, Li, Li, Ding, ICLR 2024 (FFA-LoRA), for any part of a net",
+                        {{.name = "names", .derived = "PATTERN,...", .names = true}}},
 };
 
 // A second model is as large as the net; a mixed one has its alpha besides. Parameters that stay are stored run after
@@ -252,4 +256,13 @@ Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec,
     TRY(find_runs(plan, chosen, spec, tensors, training, err));
     stay(plan, plan->first, plan->end);
     return STATUS_OK;
+}
+
+void personal_travelling(bool *travels, const PersonalPlan *plan, const TensorList *list) {
+    for (int t = 0; t < list->count; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
+        travels[t] = !tensor->frozen;
+        for (uint32_t r = 0; r < plan->run_count; r++)
+            if (tensor->first >= plan->runs[r].first && tensor->first < plan->runs[r].end) travels[t] = false;
+    }
 }

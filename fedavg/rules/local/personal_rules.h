@@ -27,6 +27,7 @@ enum {
     PERSONAL_FIXED_HEAD,
     PERSONAL_MIXED,
     PERSONAL_CLUSTERS,
+    PERSONAL_FIXED, // no client has tensors of its own: options_resolve makes --freeze of it
     PERSONAL_COUNT
 };
 
@@ -66,6 +67,9 @@ typedef struct PersonalPlan {
 
 // The number of floats of client state.
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters);
+
+// travels (list->count): whether clients send the tensor, which is neither frozen nor theirs alone.
+void personal_travelling(bool *travels, const PersonalPlan *plan, const TensorList *list);
 
 // spec: without layers where a trainer trains, whose modules are then the layers. USAGE with the rule and what the net
 // does not have.

@@ -1,9 +1,11 @@
-// Part of command.h: `sounder export RUN --federation FOLDER` writes a run's federation for other implementations.
+// Part of command.h: `sounder export RUN --federation FOLDER` writes a run's federation for other implementations. Its
+// other forms are client_model.c and export_program.c.
 //
 // A run does not store what its clients hand in. The run is repeated from its options, with workers that leave a copy
 // of each update for the parent; the repetition has the bits of the run by construction, and the model of each round is
 // compared with the record of the run.
 #include "app/again/client_model.h"
+#include "app/again/export_program.h"
 #include "app/command.h"
 #include "app/train/train.h"
 
@@ -37,6 +39,7 @@ typedef struct ExportOptions {
     char federation[OPTION_TEXT_BYTES]; // the folder to write
     int client;                         // whose model is wanted; -1: the federation is
     char out[OPTION_TEXT_BYTES];        // its file; "": in the run's folder
+    char peft[OPTION_TEXT_BYTES];       // a folder for the adapter of the trainer's net
 } ExportOptions;
 
 #define FIELD(member) .offset = offsetof(ExportOptions, member)
@@ -53,6 +56,8 @@ static const Option rows[] = {
              "with the global model (fedper, fedbn, lg-fedavg, ...), or its own whole model (ditto, pfedme, ...; the replica of easgd, the last model of moon)"},
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .placeholder = "FILE", .derived = "RUN/client-K.safetensors",
      .help = "file of the client's model"},
+    {.name = "peft", .type = OPTION_TEXT, FIELD(peft), .placeholder = "FOLDER", .derived = "not written",
+     .help = "write the adapter of a trainer's net (PEFT) into a new folder, as PeftModel.from_pretrained and --init read it"},
 };
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -91,11 +96,16 @@ static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
     if (!of_client && options->out[0])
         return fail(err, STATUS_USAGE, "--out %.200s: only used with --client; add that or leave --out out",
                     options->out);
-    if (options->run && (options->federation[0] || of_client)) return STATUS_OK;
+    const int kinds = (options->federation[0] != 0) + of_client + (options->peft[0] != 0);
+    if (kinds > 1 || (options->rounds > 0 && !options->federation[0]))
+        return fail(err, STATUS_USAGE,
+                    "--federation, --peft and --client each write something of their own, and --rounds is "
+                    "used with --federation alone; give one of them");
+    if (options->run && kinds == 1) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
-        "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER, or sounder export "
-        "RUN --client K");
+        "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER, --peft FOLDER, "
+        "or sounder export RUN --client K");
 }
 
 // The run -------------------------------------------------------------------------------------------------------------
@@ -362,13 +372,18 @@ static Status export_client(const ExportOptions *options, Error *err) {
     return status;
 }
 
+static Status export_asked(Export *self, int *exit_code, Error *err) {
+    const ExportOptions *options = &self->options;
+    if (options->client >= 0) return export_client(options, err);
+    if (options->peft[0]) return export_program(options->run, "peft", options->peft, err);
+    return export_federation(self, exit_code, err);
+}
+
 Status command_export(int argc, char **argv, int *exit_code, Error *err) {
     Export *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory");
     Status status = parse(&self->options, argc, argv, err);
-    if (status == STATUS_OK)
-        status =
-            self->options.client >= 0 ? export_client(&self->options, err) : export_federation(self, exit_code, err);
+    if (status == STATUS_OK) status = export_asked(self, exit_code, err);
     if (self->loaded) run_memory_free(&self->memory);
     free(self->models);
     free(self->begun);

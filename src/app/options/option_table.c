@@ -162,7 +162,8 @@ const Option option_table[] = {
     {.name = "init", .type = OPTION_TEXT, FIELD(init), .group = GROUP_MODEL,
      .also = "pretrained weights init-from load start-from",
      .placeholder = "FILE", .derived = "random weights",
-     .help = "begin from the weights of this safetensors file, which has PyTorch's names (float32, float64, float16 or bfloat16)"},
+     .help = "begin from the weights of this safetensors file, which has PyTorch's names (float32, float64, float16 or bfloat16); of a folder: from "
+             "a run's model, or an adapter as PEFT writes it"},
     {.name = "init-partial", .type = OPTION_FLAG, FIELD(init_partial), .group = GROUP_MODEL, .added = true, .neutral = true,
      .also = "non-strict ignore-mismatched-sizes",
      .preset = "false",

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cores.h"
 #include "datasets/partition.h"
 #include "datasets/synthetic/federation.h"
 #include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
 #include "option_table.h"
 #include "option_traits.h"
 #include "options.h"
@@ -236,6 +239,20 @@ Algorithm options_algorithm(const Options *options) {
     return algorithm_of(&recipe);
 }
 
+// Tensors that an algorithm keeps as they were initialised are those of --freeze.
+static Status resolve_fixed(Options *options, Error *err) {
+    Chosen *personal = &options->recipe.personal;
+    char freeze[OPTION_TEXT_BYTES + RULE_NAMES_BYTES];
+    if (personal->row != PERSONAL_FIXED) return STATUS_OK;
+    if (!personal->names[0])
+        return fail(err, STATUS_USAGE,
+                    "--algorithm: personal fixed: which tensors? Write names or patterns, such as names=*lora_A*");
+    snprintf(freeze, sizeof freeze, "%s%s%s", options->freeze, options->freeze[0] ? "," : "", personal->names);
+    const bool is_there = strstr(options->freeze, personal->names) != NULL; // a run that is resumed has it
+    personal->row = PERSONAL_NONE;
+    return is_there ? STATUS_OK : option_set(options, option_find("freeze"), freeze, "", err);
+}
+
 static Status read_algorithm(Options *options, Error *err) {
     Error part;
     const Status status = options_recipe(&options->recipe, options, &part);
@@ -248,7 +265,7 @@ static Status read_algorithm(Options *options, Error *err) {
     const Traits traits = algorithm_of(&options->recipe).traits;
     options->training.hogwild_update = traits.has[TRAIT_WILD] ? (uint32_t)schedule->number[WILD_UPDATE] : 0;
     options->training.global_batch = traits.has[TRAIT_GLOBAL_BATCH];
-    return STATUS_OK;
+    return resolve_fixed(options, err);
 }
 
 // The partition leaf counts its clients by the samples of each user, which only the samples tell. Errors in the form or
@@ -313,8 +330,25 @@ void options_adopt_form(Options *options) {
     options->given[option_index(option_find("partition"))] = true;
 }
 
+// Replaces a folder in --init by its file of weights: an adapter as PEFT writes one, or the model of a run.
+static Status resolve_init(Options *options, Error *err) {
+    static const char *const names[] = {"adapter_model.safetensors", "model.safetensors"};
+    struct stat about;
+    if (!options->init[0] || stat(options->init, &about) != 0 || !S_ISDIR(about.st_mode)) return STATUS_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[OPTION_TEXT_BYTES + 32];
+        snprintf(path, sizeof path, "%s/%s", options->init, names[i]);
+        if (access(path, F_OK) == 0) return option_set(options, option_find("init"), path, "", err);
+    }
+    return fail(err, STATUS_NOINPUT,
+                "--init %.500s: the folder has neither %s, as PEFT's save_pretrained writes it, nor %s of a run that "
+                "has ended; name a file",
+                options->init, names[0], names[1]);
+}
+
 Status options_resolve(Options *options, Error *err) {
     TRY(read_algorithm(options, err));
+    TRY(resolve_init(options, err));
     if (!options->resume[0]) options_adopt_form(options);
     forget_overruled(options);
     TRY(adopt_users(options, err));

@@ -279,11 +279,28 @@ static void warn_of_data(const ModelAbout *about, const Safetensors *file, const
                     path);
 }
 
+// PEFT's files leave the adapter's own name out of the tensors' names, and the wrapper of a layer that is saved whole:
+// X.lora_A.weight is X.lora_A.default.weight of the net. Entries of the file get the net's names.
+static void name_as_net(Safetensors *file, const TensorList *list) {
+    static const char *const inserted[] = {".modules_to_save", ".default"};
+    for (int t = 0; t < list->count; t++) {
+        char name[TENSOR_NAME_BYTES], *found;
+        snprintf(name, sizeof name, "%s", list->tensors[t].name);
+        for (size_t i = 0; i < sizeof inserted / sizeof *inserted; i++)
+            if ((found = strstr(name, inserted[i])))
+                memmove(found, found + strlen(inserted[i]), strlen(found + strlen(inserted[i])) + 1);
+        const TensorEntry *entry = safetensors_find(file, name);
+        if (entry && strcmp(name, list->tensors[t].name) != 0)
+            snprintf(file->entries[entry - file->entries].name, SAFETENSORS_NAME_BYTES, "%s", list->tensors[t].name);
+    }
+}
+
 Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial,
                         const ModelAbout *about, Error *err) {
     Safetensors file;
     Error why;
     TRY(model_open(&file, path, err));
+    name_as_net(&file, list);
     const Status status = load(parameters, list, &file, path, partial, &why);
     if (status == STATUS_OK) warn_of_others(list, &file, path);
     if (status == STATUS_OK) warn_of_data(about, &file, path, partial);

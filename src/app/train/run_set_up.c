@@ -21,6 +21,7 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/adapters.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/worker/stepper.h"
@@ -330,6 +331,18 @@ static Status choose_clients(RunMemory *memory, RunConfig *config, const Options
     return STATUS_OK;
 }
 
+static Status check_adapters(const RunConfig *config, const TensorList *tensors, const Options *options, Error *err) {
+    if (!run_algorithm(config).combine->adapters) return STATUS_OK;
+    bool travels[TENSORS_MOST];
+    AdapterPairs *pairs = calloc(1, sizeof *pairs);
+    personal_travelling(travels, &config->personal, tensors);
+    if (!pairs) return fail(err, STATUS_OS, "no memory for the pairs of adapters");
+    Error why;
+    const Status status = adapter_pairs(pairs, &options->recipe.combine, tensors, travels, &why);
+    free(pairs);
+    return options_blame(options, "algorithm", ": ", status, &why, err);
+}
+
 Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
                        const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
                        Error *err) {
@@ -354,6 +367,7 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     Status planned =
         personal_plan(&config->personal, &options->recipe.personal, spec, &memory->tensors, &options->training, &part);
     TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
+    TRY(check_adapters(config, &memory->tensors, options, err));
     if (run_algorithm(config).local->contrasts) planned = contrast_check(spec, &part);
     TRY(options_blame(options, "algorithm", ": local moon: ", planned, &part, err));
     engine_plan(config);

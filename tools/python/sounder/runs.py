@@ -224,6 +224,11 @@ class Run:
         Run(self.folder, ["export", self.folder, f"--federation={os.fspath(folder)}", *command_arguments({"rounds": rounds})]).wait()
         return os.fspath(folder)
 
+    def export_peft(self, folder):
+        """Writes the adapter of a trainer's PeftModel into a new folder, as PEFT does, and returns its path."""
+        Run(self.folder, ["export", self.folder, f"--peft={os.fspath(folder)}"]).wait()
+        return os.fspath(folder)
+
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
         return program_json("eval", self.folder, "--json", *command_arguments(options))

@@ -200,6 +200,9 @@ def begin(role="trainer"):
     fd = os.environ.pop("SOUNDER_TRAINER", None)
     if fd is None:
         raise Error(f"this program is a run's {role}, which Sounder starts: sounder train --{role} 'python3 {role}.py' --data fashion-mnist")
+    if not fd.isdigit():
+        raise Error("this program loops over sounder.turns, or combines updates, and has no functions that could be called without a run: write a trainer as "
+                    "sounder.serve(net, train, test)")
     line = Line(int(fd))
     atexit.register(_say_no_farewell)  # forks inherit it
     hello = line.receive()

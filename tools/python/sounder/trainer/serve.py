@@ -13,6 +13,7 @@ from .files import PACKAGE, own_files, versions
 from .link import Data, Desk, Options, begin
 from .look import Look
 from .nursery import Nursery, obstacle
+from .opened import give
 from .samples import OwnSamples
 from .tensors import ArrayNet
 from .turn import Turn
@@ -39,7 +40,7 @@ def _wants_data(make):
     return len(wanted) == 1
 
 
-def _made(net, data, exchange, device, seed):
+def made_net(net, data, exchange, device, seed):
     """The net behind what the user gave: a class or a function is called once, with the run's seed set."""
     seed_all(seed)
     if not isinstance(net, dict) and (isinstance(net, type) or not _torch_of(net)):
@@ -123,7 +124,7 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
     data = Data(hello["data"], hello["options"])
     if own:
         own.check(data, whole=bool(hello.get("describe")))
-    net = _made(net, data, exchange, device, hello["seed"])
+    net = made_net(net, data, exchange, device, hello["seed"])
     state = _state_floats(state, net.net)
     if hello.get("describe"):
         hello = _describe(net, line, hello, whole_test, state, still, own)
@@ -189,6 +190,7 @@ def serve(net, train, test=None, exchange=None, device=None, whole_test=False, s
     that says whose a sample is. With look: optimizer, a class or a function of the parameters (SGD); accumulate, batches per step;
     autocast="bf16"; schedule, a function of the optimizer, and of the turn's steps, that makes a scheduler; loader, words of the DataLoader.
     """
+    give(locals())
     line, hello = begin()
     try:
         own = OwnSamples(data, client) if data is not None else None

@@ -78,6 +78,9 @@ class ArrayNet:
             part[...] = now
         self.net.update(self.on_desk)
 
+    def factors(self):
+        return [(name, self.net[name]) for name in self.names]
+
     def moves(self):
         return False  # as TorchNet.moves: arrays are in the desk
 

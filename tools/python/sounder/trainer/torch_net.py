@@ -97,6 +97,10 @@ class TorchNet:
     def tensors(self):
         return [(name, tuple(_real(tensor).shape)) for name, tensor in self.parts.items()]
 
+    def factors(self):
+        """Tensors that may be changed in place, outside of any graph."""
+        return [(name, tensor.detach()) for name, tensor in self.parts.items()]
+
     def statistics(self):
         """What describe tells of tensors that batches change and gradients do not: their numbers, and of which a negative value is wrong."""
         buffers = [number for number, tensor in enumerate(self.parts.values()) if not isinstance(tensor, torch.nn.Parameter)]

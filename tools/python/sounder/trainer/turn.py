@@ -209,6 +209,17 @@ class Turn:
         """A DataLoader over the samples of the turn, in the run's batches, of serve(..., data=). words: of the DataLoader, as num_workers."""
         return samples.loader(self, self.loaded, words)
 
+    def rank(self, rank):
+        """The rank of this client's adapters in this turn: what lora_A and lora_B have beyond it is zero, and stays so in training, since neither
+        has a gradient without the other. The server's factors keep their own rank (combine adapters how=svd)."""
+        if not self.trains and self.part != "client":
+            raise Error(f"turn.rank({rank}): the test of the global model is that of its whole rank; say it in trainings and in tests of a client")
+        factors = [(name, tensor) for name, tensor in self._net.factors() if "lora_A" in name or "lora_B" in name]
+        if not factors or not 1 <= rank <= max(len(tensor) for name, tensor in factors if "lora_A" in name):
+            raise Error(f"turn.rank({rank}): the net has {len(factors)} tensors lora_A and lora_B, whose rank is the most")
+        for name, tensor in factors:
+            (tensor[rank:] if "lora_A" in name else tensor[:, rank:])[...] = 0
+
     def keep(self, optimizer):
         """A new optimizer gets the state that the client's last one had, and the client keeps what it has at the end of the turn:
         with serve(..., state=torch.optim.AdamW), its class, and --client-optimizer-state keep. Before correcting(optimizer)."""
