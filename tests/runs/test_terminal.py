@@ -54,6 +54,16 @@ class Terminal(RunCase):
             self.assertLess(max(map(len, moving)), columns)
             self.assertRegex(self.seen, r"\r\x1b\[Kround 1/1  loss \d")
 
+    def test_a_sweep_has_one_line_that_moves_and_says_when_it_ends(self):
+        process = self.start_on_terminal(*SMALL, "--rounds", "8", "--seed", "1..2", "--workers", "1", "--out", "sweep",
+                                         command="sweep", columns=60)
+        self.read_until(None)
+        self.assertEqual(process.wait(DEADLINE), 0)
+        moving = re.findall(r"(\d of 2 done[^\r\n]*?)\x1b\[K\r", self.seen)
+        self.assertRegex("\n".join(moving), r"(?m)^\d of 2 done, (1 runs|2 run): (\d+% ?)+ ETA \d+ s$")
+        self.assertLess(max(map(len, moving)), 60)
+        self.assertRegex(self.seen, r"\r\x1b\[K\[1/2\]")
+
     def test_a_terminal_that_obeys_no_escapes_gets_none(self):
         for term in ("dumb", "", None):
             process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "5", "--rounds", "1", "--out",

@@ -101,6 +101,12 @@ class Faults(TrainerCase):
         _, err = self.run_with("silent", "--hang-seconds", HANG_SECONDS, script="silent.py", code=69)
         self.assertIn(f"has not said anything for {HANG_SECONDS} s", err)
 
+    def test_the_last_rounds_say_how_long_a_round_of_a_trainer_takes(self):
+        process = self.start(*JOB, "--rounds", "50", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.3", "--quiet",
+                             "--out", "run")
+        self.wait_for_round("run", 2)
+        self.assertRegex(self.stop(process), r"finishing round \d+, about \d s; again")
+
     def test_a_nursery_that_hangs_is_followed_by_another_with_the_same_bits(self):
         self.run_with("calm", "--rounds", "6")
         process = self.start(*JOB, "--rounds", "6", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.05", "--quiet",

@@ -15,6 +15,7 @@
 #include "app/look/sweep_forecast.h"
 #include "app/look/sweep_halving.h"
 #include "app/look/sweep_jobs.h"
+#include "app/look/sweep_line.h"
 #include "app/look/sweep_means.h"
 #include "app/look/sweep_process.h"
 #include "app/train/train.h"
@@ -36,8 +37,9 @@ typedef struct Sweep {
     uint64_t memory_kills; // value of cgroup_memory_kills when the sweep began
     int signal_fd;
     bool tells_means;
-    sigset_t before;            // signal mask of the runs: the one from before the sweep
-    int signal;                 // the signal that ended the sweep; 0: none
+    sigset_t before; // signal mask of the runs: the one from before the sweep
+    int signal;      // the signal that ended the sweep; 0: none
+    SweepLine line;
     StopRequests requests;      // requests to end the sweep
     size_t done, failed, total; // of the jobs that take part
 } Sweep;
@@ -136,8 +138,8 @@ static void signal_jobs(const Sweep *sweep, int number) {
         if (sweep->jobs[i].state == JOB_RUNS) kill(sweep->jobs[i].pid, number);
 }
 
-static void tell(const Sweep *sweep, const Job *job, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
+static void tell(Sweep *sweep, const Job *job, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void tell(Sweep *sweep, const Job *job, const char *format, ...) {
     char what[SWEEP_WORDS_BYTES + 64];
     va_list arguments;
     if (sweep->options.quiet) return;
@@ -145,11 +147,12 @@ static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     disarm_text(what);
+    sweep_line_clear(&sweep->line);
     printf("[%zu/%zu] %s  %s\n", sweep->done + sweep->failed, sweep->total, job->name, what);
     fflush(stdout);
 }
 
-static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
+static void tell_result(Sweep *sweep, const Job *job, const char *how) {
     PastRun past;
     char value[RUN_FIGURE_TEXT_BYTES];
     if (!sweep_job_read(&past, job)) return;
@@ -197,6 +200,7 @@ static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *w
 static void end_job(Sweep *sweep, Job *job, int wait_status) {
     char text[SWEEP_WORDS_BYTES];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    sweep_line_clear(&sweep->line); // the run's own words may follow
     const char *words = sweep_process_words(text, job->stderr_fd, wait_status, sweep->memory_kills);
     job->pid = 0;
     job->state = JOB_WAITS;
@@ -226,6 +230,7 @@ static void take_signal(Sweep *sweep) {
             continue;
         }
         if (of.ssi_signo == SIGCHLD || !stop_requests_add(&sweep->requests, clock_nanoseconds())) continue;
+        sweep_line_clear(&sweep->line);
         if (!sweep->signal) fputs("stopping: the runs finish their rounds and save; again: at once\n", stderr);
         sweep->signal = (int)of.ssi_signo;
         signal_jobs(sweep, SIGTERM);
@@ -237,16 +242,19 @@ static void take_signal(Sweep *sweep) {
 
 static Status run_jobs(Sweep *sweep, Error *err) {
     Status status = STATUS_OK;
+    sweep_line_begin(&sweep->line, sweep->jobs, sweep->plan.count, sweep->options.quiet);
     do {
         if (status == STATUS_OK) status = start_jobs(sweep, err);
         if (status != STATUS_OK && !sweep->signal) {
             sweep->signal = SIGTERM;
             signal_jobs(sweep, SIGTERM);
         }
+        sweep_line_show(&sweep->line, sweep->jobs, sweep->plan.count);
         struct pollfd wait = {.fd = sweep->signal_fd, .events = POLLIN};
         if (count_of(sweep, JOB_RUNS) > 0) poll(&wait, 1, patience(sweep));
         take_signal(sweep);
     } while (count_of(sweep, JOB_RUNS) > 0 || (!sweep->signal && count_of(sweep, JOB_WAITS) > 0));
+    sweep_line_clear(&sweep->line);
     return status;
 }
 

@@ -329,33 +329,46 @@ static int terminal_columns(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// Returns the finished share of the round, and the seconds that remain; -1: unknown so far.
+// A trainer counts signs of life, not samples: its turns are what can be counted.
+static double share_of_turns(const Queue *queue) {
+    return queue->count > 0 ? 1 - (double)queue_unfinished(queue) / queue->count : 0;
+}
+
+// Returns the finished share of the round, and the seconds that remain by the last rounds, or by that share; -1:
+// unknown so far. *speed: samples per second; 0: unknown.
 static double share_done(double *seconds_left, double *speed, const Progress *progress) {
-    uint64_t done = rounds_progress(progress->rounds) - progress->start_progress;
-    double seconds = clock_seconds_since(progress->start_nanoseconds);
-    double share = progress->round_samples > 0 ? (double)done / (double)progress->round_samples : 0;
+    const RunMemory *memory = progress->rounds->memory;
+    const bool has_trainer = memory->config->trainer.command[0];
+    const uint64_t done = rounds_progress(progress->rounds) - progress->start_progress;
+    const double seconds = clock_seconds_since(progress->start_nanoseconds), usual = progress->usual_seconds,
+                 all = (double)progress->round_samples;
+    double share = has_trainer ? share_of_turns(memory->queue) : all > 0 ? (double)done / all : 0;
     if (share > 1) share = 1; // some jobs were done twice
-    *seconds_left = share > 0 ? seconds / share - seconds : -1;
-    *speed = (double)done / seconds;
+    *seconds_left = usual > seconds ? usual - seconds : share > 0 ? seconds / share - seconds : -1;
+    *speed = !has_trainer ? (double)done / seconds : usual > 0 ? all / usual : 0;
     return share;
 }
 
 static void describe_round(char line[LINE_BYTES], const Progress *progress) {
     double left, speed, share = share_done(&left, &speed, progress);
-    char bar[BAR_WIDTH + 5] = "", rate[PROGRESS_NUMBER_BYTES], time[PROGRESS_NUMBER_BYTES], eta[40] = "", ranks[300];
+    char bar[BAR_WIDTH + 5] = "", number[PROGRESS_NUMBER_BYTES], rate[PROGRESS_NUMBER_BYTES + 16] = "",
+                         time[PROGRESS_NUMBER_BYTES], eta[40] = "", ranks[300];
     if (progress->moving) {
         for (int i = 0; i < BAR_WIDTH; i++)
             bar[i + 1] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
         bar[0] = '[', strcpy(bar + BAR_WIDTH + 1, "]  ");
     }
     if (left >= 0) {
-        double round_seconds = clock_seconds_since(progress->start_nanoseconds) + left;
+        const double round_seconds = progress->usual_seconds > 0
+                                         ? progress->usual_seconds
+                                         : clock_seconds_since(progress->start_nanoseconds) + left;
         left += round_seconds * (progress->round_count - progress->round);
         snprintf(eta, sizeof eta, "  ETA %s", duration_text(time, left));
     }
     describe_ranks(ranks, sizeof ranks, progress->rounds);
-    snprintf(line, LINE_BYTES, "round %u/%u  %s%3.0f%%  %s samples/s%s  ranks %s", progress->round,
-             progress->round_count, bar, 100 * share, with_commas(rate, (uint64_t)speed), eta, ranks);
+    if (speed > 0) snprintf(rate, sizeof rate, "  %s samples/s", with_commas(number, (uint64_t)speed));
+    snprintf(line, LINE_BYTES, "round %u/%u  %s%3.0f%%%s%s  ranks %s", progress->round, progress->round_count, bar,
+             100 * share, rate, eta, ranks);
 }
 
 // A user who presses Ctrl-C wants to know at once that it was noticed, and what pressing it again would do.

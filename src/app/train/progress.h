@@ -37,6 +37,7 @@ typedef struct Progress {
     uint32_t round;              // running round; 0: none
     uint64_t round_samples;      // samples that it will train and test
     uint64_t start_progress;     // rounds_progress when it began
+    double usual_seconds;        // of a round with its tests, by the last ones; 0: none has ended
     uint64_t start_nanoseconds;  // start of the round, or of the workers
     uint64_t spoken_nanoseconds; // time of the last permanent line on stderr
     const char *step;            // the parent's own step; NULL: none worth a line

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/options/run_target.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -154,5 +155,7 @@ void progress_end(Progress *progress, const RoundReport *report, const RoundTest
                  plural(report->refused_steps));
     progress_say(progress, "round %u/%u%s%s  %.2f s%s%s\n", report->round, progress->round_count, trained, tested,
                  report->seconds, rate, rest);
+    const double seconds = clock_seconds_since(progress->start_nanoseconds), usual = progress->usual_seconds;
+    progress->usual_seconds = usual > 0 ? (usual + seconds) / 2 : seconds;
     progress->round = 0;
 }
