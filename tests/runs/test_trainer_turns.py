@@ -2,7 +2,7 @@
 
 Usage: test_trainer_turns.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, shutil, sys, unittest
+import importlib.util, json, shutil, sys, unittest
 
 from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
@@ -63,11 +63,24 @@ def look(net, batch):
 def pairs(turn):
     return ((batch["x"], batch["y"]) for batch in turn.loader())
 sounder.Turn = sounder.trainer.turn.Turn
-Net = lambda: nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Linear(16, 10))
+Net = lambda: nn.Sequential(nn.Linear(64, 16), nn.Tanh() if "PLAIN" in os.environ else nn.BatchNorm1d(16), nn.Linear(16, 10))
+if os.environ["BY"] == "hf":
+    from transformers import Trainer
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+        def forward(self, x, y):
+            out = self.net(x)
+            return {"loss": F.cross_entropy(out, y), "logits": out}
+    def train_by(net, turn):
+        own = [sets[0][number] for number in sorted({int(number) for taken in turn.own() for number in taken})]
+        Trainer(net, turn.hf_arguments("scratch", optim="sgd"), train_dataset=own, callbacks=[turn.hf()]).train()
+    sounder.serve(Loss, train_by, lambda net, turn: [turn.add(net(**batch)["loss"], len(batch["y"])) for batch in turn.loader()], data=sets)
 if os.environ["BY"] == "hand":
     sounder.Turn.batches = pairs
     sounder.serve(Net, train, test, data=sets)
-sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
+sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), autocast=os.environ.get("CAST"), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
 '''
 
 # Each client draws the weights to its own number by a loss whose gradient is (1 + number) * (w - number), by an optimizer of its own.
@@ -284,8 +297,8 @@ class ToldClients(TrainerCase):
 class OwnData(TrainerCase):
     """Programs with Datasets: no --data, and one function that looks at a batch."""
 
-    def start(self, run, *options, code=0, script="own.py", **environment):
-        return self.call("train", "--trainer", f"{sys.executable} {script}", "--quiet", "--rounds", "2", "--batch-size", "10", *options, "--out", run,
+    def start(self, run, *options, code=0, script="own.py", batch="10", **environment):
+        return self.call("train", "--trainer", f"{sys.executable} {script}", "--quiet", "--rounds", "2", "--batch-size", batch, *options, "--out", run,
                          code=code, XDG_CACHE_HOME=self.path("cache"), **environment)
 
     def own(self, length=40, modulus=4, words=""):
@@ -324,6 +337,40 @@ class OwnData(TrainerCase):
         self.assertEqual((last["test_loss"], last["test_accuracy"]), (by_hand["test_loss"], by_hand["test_accuracy"]))
         self.assertEqual(last["test_metrics"]["first"], 2.0)
         self.assertGreater(last["test_metrics"]["weighted_loss"], 0)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_accumulated_batches_make_one_step_and_bf16_computes_in_it(self):
+        self.write("own.py", LOOKS)
+        common = ("--rounds", "1", "--clients", "4", "--lr", "0.5", "--seed", "1", "--quiet")
+        for run, batch, by, cast in (("two", "20", "2", {}), ("cast", "40", "1", {"CAST": "bf16"})):  # one step of all 40 samples
+            self.call("train", "--trainer", f"{sys.executable} own.py", *common, "--batch-size", batch, "--out", run, BY=by, PLAIN="yes", **cast,
+                      XDG_CACHE_HOME=self.path("cache"))
+        labels = torch.arange(160) % 10
+        x = torch.nn.functional.one_hot(labels, 64) + torch.randn(160, 64, generator=torch.Generator().manual_seed(160))
+
+        def by_hand(cast):
+            torch.manual_seed(1)
+            net = torch.nn.Sequential(torch.nn.Linear(64, 16), torch.nn.Tanh(), torch.nn.Linear(16, 10))
+            for first in range(0, 160, 40):
+                with torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                    loss = torch.nn.functional.cross_entropy(net(x[first : first + 40]), labels[first : first + 40])
+                (loss / 4).backward()
+            return np.concatenate([(weight - 0.5 * weight.grad).detach().numpy().ravel() for weight in net.parameters()])
+
+        two, cast = (np.concatenate([part.ravel() for part in self.weights(run).values()]) for run in ("two", "cast"))
+        np.testing.assert_allclose(two, by_hand(False), rtol=0, atol=1e-6)
+        self.assertLess(10 * abs(cast - by_hand(True)).max(), abs(cast - by_hand(False)).max())
+
+    @unittest.skipUnless(torch and importlib.util.find_spec("transformers"), "there is no transformers")
+    def test_a_trainer_of_transformers_steps_as_a_loop_by_hand(self):
+        self.write("own.py", LOOKS)
+        # One batch has all samples of a client, so that its order is of no matter.
+        common = ("--clients", "4", "--lr", "0.05", "--local-epochs", "3", "--algorithm", "scaffold")
+        self.start("hand", *common, batch="40", BY="hand", PLAIN="yes")
+        self.start("hf", *common, batch="40", BY="hf", PLAIN="yes")
+        ours, theirs = (np.concatenate([part.ravel() for part in self.weights(run).values()]) for run in ("hf", "hand"))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+        self.assertEqual([line["samples"] for line in self.rounds("hf")], [line["samples"] for line in self.rounds("hand")])
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_kept_optimizer_continues_as_if_it_had_never_ended(self):
