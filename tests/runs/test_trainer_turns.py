@@ -175,7 +175,7 @@ class Turns(TrainerCase):
         self.write("reads.py", COUNTS.replace("    for x, y", reads, 1).replace("TAIL", "pass").replace("HITS", "0"))
         given = ["--clip-grad-norm", "1", "--local-epochs", "2", "--trainer-option", "width=3 widht=4"]
         _, err = self.run_with("reads", *given, script="reads.py")
-        self.assertEqual(err.count("no turn of the trainer has read --momentum 0.5 (turn.momentum), --trainer-option widht=4 (turn.options): read it"), 1, err)
+        self.assertEqual(err.count("no turn has read --momentum 0.5 (turn.momentum), --trainer-option widht=4 (turn.options) so far"), 1, err)
         out = self.call("sweep", *JOB, "--trainer", f"{sys.executable} reads.py", "--momentum", "0,0.9", "--lr", "0.1,0.2", "--out", "sweep", code=64)
         self.assertIn("--momentum: the sweep compares its values, and no turn of the trainer has read turn.momentum", str(out))
         self.call("sweep", *JOB, "--trainer", f"{sys.executable} reads.py", "--lr", "0.1,0.2", "--quiet", "--out", "other")

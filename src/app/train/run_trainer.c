@@ -157,20 +157,17 @@ static Status refuse_axis(const char *option, const char *read, Error *err) {
                 option, read);
 }
 
-// The words of --trainer-option that nothing has read. Returns whether some word was read.
-static bool list_unread_words(char *list, size_t room, const Options *options, const Control *control) {
+// The words of --trainer-option that no turn has read yet. A program may read one in a later round.
+static void list_unread_words(char *list, size_t room, const Options *options, const Control *control) {
     char words[OPTION_TEXT_BYTES], *rest;
     uint32_t number = 0;
-    bool some = false;
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest), number++) {
         char one[OPTION_TEXT_BYTES];
-        some |= trainer_has_read(control, trainer_read_of_option(number));
         if (trainer_has_read(control, trainer_read_of_option(number))) continue;
         snprintf(one, sizeof one, "--trainer-option %.60s (turn.options)", word);
         text_list(list, room, one, strlen(one));
     }
-    return some;
 }
 
 Status run_check_reads(const Options *options, const RunMemory *memory, Error *err) {
@@ -184,12 +181,10 @@ Status run_check_reads(const Options *options, const RunMemory *memory, Error *e
         snprintf(one, sizeof one, "--%s %s (turn.%s)", read->option, value, read->told);
         text_list(list, sizeof list, one, strlen(one));
     }
-    if (!list_unread_words(list, sizeof list, options, control) && options->trainer_option[0] &&
-        is_axis("trainer-option"))
-        return refuse_axis("trainer-option", "options", err);
+    list_unread_words(list, sizeof list, options, control);
     if (*list)
-        log_warning("no turn of the trainer has read %s: read it in the program, or leave it out, since it changes "
-                    "nothing",
+        log_warning("no turn has read %s so far, so that it has changed nothing; read it in the program, or leave it "
+                    "out",
                     list);
     return STATUS_OK;
 }
