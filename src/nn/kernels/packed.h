@@ -34,17 +34,14 @@ ALWAYS_INLINE void packed_tile(ProductOut out, const float *packed, const float 
         for (int c = 0; c < columns; c++)
             sums[r][c] = lanes_of(0);
     for (size_t k = 0; k < inner; k++, packed += PACK_ROWS, lanes += row_floats) {
-        Lanes values[PACK_COLUMNS];
-#pragma GCC unroll 2
-        for (int c = 0; c < columns; c++) {
-            values[c] = ((const Lanes *)lanes)[c];
-            IN_REGISTER(values[c]);
-        }
+        const Lanes *values = (const Lanes *)lanes;
 #pragma GCC unroll 16
-        for (int r = 0; r < PACK_ROWS; r++)
+        for (int r = 0; r < PACK_ROWS; r++) {
+            const Lanes factor = lanes_of(packed[r]);
 #pragma GCC unroll 2
             for (int c = 0; c < columns; c++)
-                sums[r][c] += lanes_of(packed[r]) * values[c];
+                sums[r][c] += factor * values[c];
+        }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < PACK_ROWS; r++)
@@ -59,6 +56,17 @@ ALWAYS_INLINE void packed_tile(ProductOut out, const float *packed, const float 
             }
 }
 
+// Functions of their own, so that the compiler has all registers for the loop of a tile.
+static __attribute__((noinline)) void packed_many(ProductOut out, const float *packed, const float *lanes, size_t rows,
+                                                  size_t inner, size_t row_floats) {
+    packed_tile(out, packed, lanes, rows, inner, row_floats, PACK_COLUMNS);
+}
+
+static __attribute__((noinline)) void packed_one(ProductOut out, const float *packed, const float *lanes, size_t rows,
+                                                 size_t inner, size_t row_floats) {
+    packed_tile(out, packed, lanes, rows, inner, row_floats, 1);
+}
+
 // out (rows, samples) = packed (rows, inner) * lanes (inner, samples); rows of lanes are row_floats apart. samples: a
 // multiple of SOUNDER_LANES.
 static inline void packed_product(ProductOut out, const float *packed, const float *lanes, size_t rows, size_t inner,
@@ -68,9 +76,9 @@ static inline void packed_product(ProductOut out, const float *packed, const flo
         ProductOut to = out;
         for (size_t s = 0; s < samples; s += PACK_COLUMNS * SOUNDER_LANES, to.at += PACK_COLUMNS * SOUNDER_LANES)
             if (samples - s >= PACK_COLUMNS * SOUNDER_LANES)
-                packed_tile(to, packed, lanes + s, count, inner, row_floats, PACK_COLUMNS);
+                packed_many(to, packed, lanes + s, count, inner, row_floats);
             else
-                packed_tile(to, packed, lanes + s, count, inner, row_floats, 1);
+                packed_one(to, packed, lanes + s, count, inner, row_floats);
         out.at += PACK_ROWS * out.row_floats;
         if (out.bias) out.bias += PACK_ROWS;
     }

@@ -34,26 +34,57 @@ static bool is_gru(const Layer *layer) {
 }
 
 // The steps -----------------------------------------------------------------------------------------------------------
+// Each unit is a function of arrays that do not overlap, of whole vectors of samples: then the compiler's loops have no
+// tests and no rest.
+
+#define SAMPLES(s, vectors)                                                                                            \
+    size_t s = 0;                                                                                                      \
+    s < (vectors)*SOUNDER_LANES;                                                                                       \
+    s++
+
+// One unit of lstm_step. before: the previous cells.
+static void lstm_unit(float *restrict cell, float *restrict output, float *restrict i, float *restrict f,
+                      float *restrict g, float *restrict o, const float *restrict before, size_t vectors) {
+    for (SAMPLES(s, vectors)) {
+        i[s] = sigmoid_value(i[s], 0);
+        f[s] = sigmoid_value(f[s], 0);
+        g[s] = tanh_value(g[s], 0);
+        o[s] = sigmoid_value(o[s], 0);
+        cell[s] = f[s] * before[s] + i[s] * g[s];
+        output[s] = o[s] * tanh_value(cell[s], 0);
+    }
+}
+
+// The cells before step t; before the first they are zeros, as the outputs are.
+static const float *cells_before(const float *kept, const Recurrence *of, size_t t) {
+    return kept + (t > 0 ? of->at.cells + (t - 1) * of->units * of->n : of->at.outputs);
+}
 
 // The cell of step t. Its gates hold the sums of their two products.
 static void lstm_step(float *kept, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
-    for (size_t u = 0; u < of->units; u++) {
-        float *i = recurrence_gate(kept, of, 0, u, t), *f = recurrence_gate(kept, of, 1, u, t),
-              *g = recurrence_gate(kept, of, 2, u, t);
-        float *o = recurrence_gate(kept, of, 3, u, t), *cell = kept + of->at.cells + t * block + u * n;
-        float *output = kept + of->at.outputs + (t + 1) * block + u * n;
-        for (size_t s = 0; s < n; s++) {
-            i[s] = sigmoid_value(i[s], 0);
-            f[s] = sigmoid_value(f[s], 0);
-            g[s] = tanh_value(g[s], 0);
-            o[s] = sigmoid_value(o[s], 0);
-        }
-        for (size_t s = 0; s < n; s++) {
-            const float before = t > 0 ? *(cell - block + s) : 0;
-            cell[s] = f[s] * before + i[s] * g[s];
-            output[s] = o[s] * tanh_value(cell[s], 0);
-        }
+    const float *before = cells_before(kept, of, t);
+    float *cells = kept + of->at.cells + t * block, *outputs = kept + of->at.outputs + (t + 1) * block;
+    for (size_t u = 0; u < of->units; u++)
+        lstm_unit(cells + u * n, outputs + u * n, recurrence_gate(kept, of, 0, u, t),
+                  recurrence_gate(kept, of, 1, u, t), recurrence_gate(kept, of, 2, u, t),
+                  recurrence_gate(kept, of, 3, u, t), before + u * n, n / SOUNDER_LANES);
+}
+
+// One unit of lstm_step_back. to (4 gates, `block` floats apart).
+static void lstm_unit_back(float *restrict to, size_t block, float *restrict cell_gradient, float *restrict i,
+                           float *restrict f, float *restrict g, float *restrict o, const float *restrict cell,
+                           const float *restrict before, const float *restrict given, size_t vectors) {
+    for (SAMPLES(s, vectors)) {
+        const float flat = tanh_value(cell[s], 0);
+        const float gradient = cell_gradient[s] + given[s] * o[s] * (1 - flat * flat);
+        const float di = gradient * g[s] * i[s] * (1 - i[s]), df = gradient * before[s] * f[s] * (1 - f[s]);
+        const float dg = gradient * i[s] * (1 - g[s] * g[s]), of = given[s] * flat * o[s] * (1 - o[s]);
+        cell_gradient[s] = gradient * f[s];
+        to[s] = i[s] = di;
+        to[block + s] = f[s] = df;
+        to[2 * block + s] = g[s] = dg;
+        to[3 * block + s] = o[s] = of;
     }
 }
 
@@ -63,21 +94,22 @@ static void lstm_step(float *kept, const Recurrence *of, size_t t) {
 static void lstm_step_back(float *kept, float *gate_gradient, float *cell_gradient, const float *output_gradient,
                            const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
-    for (size_t u = 0; u < of->units; u++) {
-        float *i = recurrence_gate(kept, of, 0, u, t), *f = recurrence_gate(kept, of, 1, u, t),
-              *g = recurrence_gate(kept, of, 2, u, t);
-        float *o = recurrence_gate(kept, of, 3, u, t), *to = gate_gradient + u * n, *cells = cell_gradient + u * n;
-        const float *cell = kept + of->at.cells + t * block + u * n, *given = output_gradient + u * n;
-        for (size_t s = 0; s < n; s++) {
-            const float flat = tanh_value(cell[s], 0), before = t > 0 ? *(cell - block + s) : 0;
-            const float gradient = cells[s] + given[s] * o[s] * (1 - flat * flat);
-            to[s] = gradient * g[s] * i[s] * (1 - i[s]);
-            to[block + s] = gradient * before * f[s] * (1 - f[s]);
-            to[2 * block + s] = gradient * i[s] * (1 - g[s] * g[s]);
-            to[3 * block + s] = given[s] * flat * o[s] * (1 - o[s]);
-            cells[s] = gradient * f[s];
-            i[s] = to[s], f[s] = to[block + s], g[s] = to[2 * block + s], o[s] = to[3 * block + s];
-        }
+    const float *before = cells_before(kept, of, t), *cells = kept + of->at.cells + t * block;
+    for (size_t u = 0; u < of->units; u++)
+        lstm_unit_back(gate_gradient + u * n, block, cell_gradient + u * n, recurrence_gate(kept, of, 0, u, t),
+                       recurrence_gate(kept, of, 1, u, t), recurrence_gate(kept, of, 2, u, t),
+                       recurrence_gate(kept, of, 3, u, t), cells + u * n, before + u * n, output_gradient + u * n,
+                       n / SOUNDER_LANES);
+}
+
+// One unit of gru_step. before: the previous outputs.
+static void gru_unit(float *restrict output, float *restrict r, float *restrict z, float *restrict new,
+                     const float *restrict of_state, const float *restrict before, size_t vectors) {
+    for (SAMPLES(s, vectors)) {
+        r[s] = sigmoid_value(r[s], 0);
+        z[s] = sigmoid_value(z[s], 0);
+        new[s] = tanh_value(new[s] + r[s] * of_state[s], 0);
+        output[s] = (1 - z[s]) * new[s] + z[s] * before[s];
     }
 }
 
@@ -85,17 +117,27 @@ static void lstm_step_back(float *kept, float *gate_gradient, float *cell_gradie
 // that of the state for new.
 static void gru_step(float *kept, const Recurrence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
-    for (size_t u = 0; u < of->units; u++) {
-        float *r = recurrence_gate(kept, of, 0, u, t), *z = recurrence_gate(kept, of, 1, u, t),
-              *new = recurrence_gate(kept, of, 2, u, t);
-        float *of_state = recurrence_gate(kept, of, 3, u, t), *output = kept + of->at.outputs + (t + 1) * block + u * n;
-        const float *before = output - block;
-        for (size_t s = 0; s < n; s++) {
-            r[s] = sigmoid_value(r[s], 0);
-            z[s] = sigmoid_value(z[s], 0);
-            new[s] = tanh_value(new[s] + r[s] * of_state[s], 0);
-            output[s] = (1 - z[s]) * new[s] + z[s] * before[s];
-        }
+    const float *before = kept + of->at.outputs + t * block;
+    float *outputs = kept + of->at.outputs + (t + 1) * block;
+    for (size_t u = 0; u < of->units; u++)
+        gru_unit(outputs + u * n, recurrence_gate(kept, of, 0, u, t), recurrence_gate(kept, of, 1, u, t),
+                 recurrence_gate(kept, of, 2, u, t), recurrence_gate(kept, of, 3, u, t), before + u * n,
+                 n / SOUNDER_LANES);
+}
+
+// One unit of gru_step_back. of_input, of_state (3 gates, `block` floats apart).
+static void gru_unit_back(float *restrict of_input, float *restrict of_state, size_t block, float *restrict given,
+                          float *restrict r, float *restrict z, float *restrict new, float *restrict state_new,
+                          const float *restrict before, size_t vectors) {
+    for (SAMPLES(s, vectors)) {
+        const float gradient = given[s] * (1 - z[s]) * (1 - new[s] * new[s]);
+        const float dr = gradient * state_new[s] * r[s] * (1 - r[s]);
+        const float dz = given[s] * (before[s] - new[s]) * z[s] * (1 - z[s]), passed = gradient * r[s];
+        given[s] *= z[s];
+        of_input[s] = of_state[s] = r[s] = dr;
+        of_input[block + s] = of_state[block + s] = z[s] = dz;
+        of_input[2 * block + s] = new[s] = gradient;
+        of_state[2 * block + s] = state_new[s] = passed;
     }
 }
 
@@ -104,22 +146,12 @@ static void gru_step(float *kept, const Recurrence *of, size_t t) {
 static void gru_step_back(float *kept, float *of_input, float *of_state, float *output_gradient, const Recurrence *of,
                           size_t t) {
     const size_t n = of->n, block = of->units * n;
-    for (size_t u = 0; u < of->units; u++) {
-        float *r = recurrence_gate(kept, of, 0, u, t), *z = recurrence_gate(kept, of, 1, u, t),
-              *new = recurrence_gate(kept, of, 2, u, t);
-        float *state_new = recurrence_gate(kept, of, 3, u, t), *given = output_gradient + u * n;
-        float *input = of_input + u * n, *state = of_state + u * n;
-        const float *before = kept + of->at.outputs + t * block + u * n;
-        for (size_t s = 0; s < n; s++) {
-            const float gradient = given[s] * (1 - z[s]) * (1 - new[s] * new[s]);
-            input[s] = state[s] = gradient * state_new[s] * r[s] * (1 - r[s]);
-            input[block + s] = state[block + s] = given[s] * (before[s] - new[s]) * z[s] * (1 - z[s]);
-            input[2 * block + s] = gradient;
-            state[2 * block + s] = gradient * r[s];
-            given[s] *= z[s];
-            r[s] = input[s], z[s] = input[block + s], new[s] = gradient, state_new[s] = state[2 * block + s];
-        }
-    }
+    const float *before = kept + of->at.outputs + t * block;
+    for (size_t u = 0; u < of->units; u++)
+        gru_unit_back(of_input + u * n, of_state + u * n, block, output_gradient + u * n,
+                      recurrence_gate(kept, of, 0, u, t), recurrence_gate(kept, of, 1, u, t),
+                      recurrence_gate(kept, of, 2, u, t), recurrence_gate(kept, of, 3, u, t), before + u * n,
+                      n / SOUNDER_LANES);
 }
 
 // All steps -----------------------------------------------------------------------------------------------------------
