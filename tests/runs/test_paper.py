@@ -135,6 +135,16 @@ class Paper(RunCase):
         self.assertIn("no figure of a client's test; with --clients there are accuracy, loss,",
                       self.call("runs", "sweep", "--clients", "--show", "speed", code=64)[1])
 
+    def test_the_page_of_a_sweep_begins_with_means_and_calls_the_best_so(self):
+        self.sweep_of("sweep")
+        self.call("report", "sweep", "--against", "fedavg", "--out", "page.html")
+        data, rows = self.data_of("page.html"), self.rows("runs", "sweep", "--by", "algorithm")
+        self.assertEqual(data["means"]["columns"][:4], ["algorithm", "n", "rounds", "accuracy %"])
+        self.assertEqual([row[3] for row in data["means"]["rows"]],
+                         [f"{float(row['accuracy_percent']):.2f} ± {float(row['accuracy_percent_std']):.2f}" for row in rows])
+        self.assertIn("best of all runs and rounds", [name for _, name in data["facts"]])
+        self.assertEqual(data["title"], "6 runs on wards.csv")
+
     def test_short_names_of_figures_are_goals_too(self):
         for name, key in (("acc", "test_accuracy"), ("bacc", "test_balanced_accuracy"), ("f1", "test_f1"), ("roc_auc", "test_auc")):
             self.run_of(name, "--target", f"{name}=0.99", "--rounds", "1")

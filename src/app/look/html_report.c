@@ -20,6 +20,7 @@
 #include "app/look/runs.h"
 #include "base/embed.h"
 #include "base/text_stream.h"
+#include "datasets/settings.h"
 #include "io/durable.h"
 
 enum { PATH_BYTES = 4096, REPORT_PATH_BYTES = PATH_BYTES + 16, MOST_RUNS = 200 };
@@ -122,6 +123,10 @@ static void put_runs(JsonObject *report, const PastRuns *runs) {
     runs_table_list(&table, runs, "", &never);
     put_table(report, "table", &table, "");
     table_free(&table);
+    if (runs->count < 2 || runs_table_means(&table, runs, &never) != STATUS_OK) return;
+    if (table.row_count > 0)
+        put_table(report, "means", &table, "mean ± standard deviation over the runs that differ in the seed alone");
+    table_free(&table);
 }
 
 // Reorders the runs.
@@ -194,25 +199,40 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
         add_number(facts, best, "R2", "test_r2", 4, 1, "");
     }
     if (!isnan(best->best) && alike == runs->count) // runs about different figures have no best one
-        add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u",
+        add_fact(facts, runs->count > 1 ? "best of all runs and rounds" : "best", "%s in round %u",
                  run_figure_text(text, figure, best->best), best->best_round);
     if (runs->count == 1) find_facts_of_run(facts, best);
 }
 
+// The file's or folder's name, without the path that "How to repeat it" has, and without the settings after it.
+static void name_data(char data[OPTION_TEXT_BYTES], const Options *options) {
+    const char *place = options->data;
+    size_t bytes = settings_place_bytes(place);
+    for (size_t i = bytes; i > 0 && place[0] == '/'; i--)
+        if (place[i - 1] == '/' && i < bytes) {
+            place += i;
+            bytes -= i;
+            break;
+        }
+    snprintf(data, OPTION_TEXT_BYTES, "%.*s", place == options->data ? (int)strlen(place) : (int)bytes, place);
+}
+
 static void describe(JsonObject *report, const PastRuns *runs) {
-    char label[OPTION_LABEL_BYTES], title[3 * OPTION_TEXT_BYTES + 64], subtitle[2 * PATH_BYTES + 128], date[64];
+    char label[OPTION_LABEL_BYTES], data[OPTION_TEXT_BYTES], title[3 * OPTION_TEXT_BYTES + 64],
+        subtitle[2 * PATH_BYTES + 128], date[64];
     const PastRun *first = &runs->all[0];
     const time_t now = time(NULL);
     struct tm parts;
     JsonObject facts;
     strftime(date, sizeof date, "%d %B %Y, %H:%M", localtime_r(&now, &parts));
+    name_data(data, &first->options);
     if (runs->count == 1) {
         snprintf(title, sizeof title, "%s of %s on %s", first->options.algorithm, options_net(label, &first->options),
-                 first->options.data);
+                 data);
         snprintf(subtitle, sizeof subtitle, "%s, %s after %u rounds; written %s", first->path,
                  run_state_names[first->state], first->rounds, date);
     } else {
-        snprintf(title, sizeof title, "%zu runs on %s", runs->count, first->options.data);
+        snprintf(title, sizeof title, "%zu runs on %s", runs->count, data);
         snprintf(subtitle, sizeof subtitle, "%s to %s; written %s", first->path, runs->all[runs->count - 1].path, date);
     }
     put_readable(report, "title", title);

@@ -132,6 +132,23 @@ static Status fill_means(Table *table, const PastRuns *runs, size_t finished, By
     return STATUS_OK;
 }
 
+Status runs_table_means(Table *table, const PastRuns *runs, Error *err) {
+    PastRuns sorted = {.all = malloc((runs->count + 1) * sizeof *sorted.all), .count = runs->count};
+    ByOptions by = {0};
+    if (!sorted.all) return fail(err, STATUS_OS, "no memory for a table of %zu runs", runs->count);
+    memcpy(sorted.all, runs->all, runs->count * sizeof *runs->all);
+    const size_t finished = past_runs_finished_first(&sorted);
+    for (int i = 0; i < past_run_traits(); i++) {
+        const Option *trait = past_run_trait(i);
+        if (trait->unsaved || trait == option_find("seed") || trait == option_find("rounds")) continue;
+        if (past_runs_differ(sorted.all, finished, trait)) by_options_add(&by, trait);
+    }
+    qsort_r(sorted.all, finished, sizeof *sorted.all, compare_runs, &by);
+    const Status status = finished > 0 ? fill_means(table, &sorted, finished, &by, "", err) : STATUS_OK;
+    free(sorted.all);
+    return status;
+}
+
 Status runs_print_means(PastRuns *runs, const char *names, const char *show, TableFormat format, Error *err) {
     Table table = {0};
     ByOptions by;

@@ -288,6 +288,12 @@ const showTable = (table, { columns, rows, text }) => {
   rows.forEach((row) => { const line = make("tr", null, body); row.forEach((cell, i) => make("td", cell, line, text[i] ? "text" : "")); });
 };
 
+// A narrow screen shows what a row is, and the verdict on it.
+const textsFirst = ({ columns, rows, text }) => {
+  const order = columns.map((_, i) => i).sort((a, b) => text[b] - text[a]);
+  return { columns: order.map((i) => columns[i]), text: order.map((i) => text[i]), rows: rows.map((row) => order.map((i) => row[i])) };
+};
+
 const showFacts = () => {
   const place = byId("facts");
   data.facts.forEach(([value, what]) => { const fact = make("div", null, place, "fact"); make("b", value.replace(/(?<![.\d])\d{4,}/g, (digits) => whole(digits)), fact); fact.append(what); });
@@ -323,8 +329,16 @@ Chart.defaults.font.size = 11;
 byId("title").textContent = document.title = data.title;
 byId("subtitle").textContent = data.subtitle;
 showFacts();
-if (data.runs.length > 1) showTable(byId("runs"), data.table);
-if (data.against?.rows.length) showTable(byId("against"), data.against);
+if (data.means) showTable(byId("means"), data.means);
+byId("means-notes").textContent = data.means?.notes || "";
+if (data.runs.length > 1) {
+  showTable(byId("runs"), data.table);
+  byId("each").open = !data.means;
+  byId("each").firstElementChild.textContent = `each of the ${data.runs.length} runs`;
+} else {
+  byId("each").remove();
+}
+if (data.against?.rows.length) showTable(byId("against"), textsFirst(data.against));
 byId("against-notes").textContent = data.against?.notes || "";
 showCurves();
 const choice = byId("choice");
