@@ -129,6 +129,56 @@ class Examples(TrainerCase):
         self.assertGreater(accuracies[-1], 50)  # of four classes
         self.assertIn("1.running_mean", self.weights("run"))
 
+    def blobs(self, classes, spread=0.3):
+        """Samples of 6 numbers around a centre for each class, and the options of a run on them in which sums travel."""
+        rng = np.random.default_rng(3)
+        centres, y = rng.normal(0, 1.2, (classes, 6)), rng.integers(0, classes, 400)
+        x = (centres[y] + rng.normal(0, spread, (400, 6))).astype(np.float32)
+        data = sounder.write_data(self.path(f"blobs-{classes}.npz"), (x[:320], y[:320]), (x[320:], y[320:]))
+        return x[:320], ["--data", data, "--algorithm", "combine mean uniform", "--batch-size", "500", "--partition", "dirichlet"]
+
+    def test_sums_of_clients_make_the_centres_of_all_samples(self):
+        x, options = self.blobs(4)
+        self.run_example("trainer_kmeans.py", "first", *options, "--rounds", "1", "--trainer-option", "clusters=3")
+        self.run_example("trainer_kmeans.py", "last", *options, "--rounds", "4", "--trainer-option", "clusters=3", "--clients", "5")
+        first, last = (self.weights(run) for run in ("first", "last"))
+        centres = (first["sums"].reshape(3, 6) / first["counts"].reshape(3, 1)).astype(np.float64)
+        for _ in range(3):  # Lloyd's steps
+            nearest = ((x[:, None] - centres) ** 2).sum(2).argmin(1)
+            centres = np.stack([x[nearest == k].mean(0, dtype=np.float64) for k in range(3)])
+        np.testing.assert_allclose(last["sums"].reshape(3, 6) / last["counts"].reshape(3, 1), centres, atol=1e-4)
+
+    def test_histograms_of_clients_make_the_trees_of_all_samples(self):
+        _, options = self.blobs(2, 1.5)
+        for clients in ("1", "5"):
+            self.run_example("trainer_trees.py", f"trees-{clients}", *options, "--rounds", "6", "--clients", clients)
+        one, five = (self.weights(f"trees-{clients}")["trees"] for clients in ("1", "5"))
+        self.assertEqual(np.count_nonzero(np.abs(one.reshape(-1, 4)).sum(1)), 5)
+        np.testing.assert_allclose(one, five, atol=1e-4)
+        self.assertGreater(self.rounds("trees-5")[-1]["test_accuracy"], 0.7)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_clients_with_unlike_nets_share_prototypes(self):
+        _, options = self.blobs(4)
+        for workers in ("1", "2"):
+            self.run_example("trainer_prototypes.py", workers, *options, "--batch-size", "10", "--rounds", "4", "--client-optimizer-state", "keep", "--eval-clients-every", "4",
+                             "--workers", workers)
+        self.assertEqual(self.model("1"), self.model("2"))
+        self.assertEqual(self.weights("1")["sums"].size, 4 * 16)
+        tests = [row for row in self.metrics("1") if row["type"] == "clients_evaluation"]
+        self.assertGreater(tests[-1]["accuracy_mean"], 0.8)
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "there is no Optuna")
+    def test_optuna_prunes_runs_that_train(self):
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "optuna_search.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        states = re.findall("COMPLETE|PRUNED", told.stdout)
+        self.assertEqual(len(states), 8)
+        self.assertIn("PRUNED", states)
+        whole = [self.rounds(f"trial-{number}")[-1] for number, state in enumerate(states) if state == "COMPLETE"]
+        self.assertEqual({row["round"] for row in whole}, {40})
+        self.assertEqual(float(told.stdout.split("]")[1].split()[0]), round(min(row["test_loss"] for row in whole), 4))
+
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_clients_keep_their_heads(self):
         unequal = ["--workers", "1", "--partition", "pathological classes=2", "--client-test", "0.2", "--lr", "0.2", "--rounds", "4"]
