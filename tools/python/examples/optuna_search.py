@@ -10,13 +10,13 @@ import optuna
 import sounder
 
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
-OPTIONS = {"data": "synthetic:1x8x8:400:100", "model": "linear 16; relu; linear classes", "clients": 10, "partition": "dirichlet", "rounds": 40, "workers": 1}
+OPTIONS = {"data": "synthetic:1x8x8:400:100", "model": "linear 16; relu; linear classes", "clients": 10, "rounds": 40, "workers": 1}
 
 
 def objective(trial):
     lr, beta = trial.suggest_float("lr", 1e-4, 0.3, log=True), trial.suggest_float("beta", 0, 0.9)
-    told = 0
-    with sounder.start(f"{FOLDER}/trial-{trial.number}", algorithm=f"fedavgm beta={beta:.3f}", lr=f"{lr:.5f}", **OPTIONS) as run:  # stops it, however this ends
+    told, algorithm = 0, f"fedavgm beta={beta:.3f}"
+    with sounder.start(f"{FOLDER}/trial-{trial.number}", algorithm=algorithm, lr=f"{lr:.5f}", **OPTIONS) as run:
         while told < OPTIONS["rounds"]:
             ended = not run.is_running
             for row in run.rows("round")[told:]:
@@ -32,6 +32,7 @@ def objective(trial):
 
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1), pruner=optuna.pruners.MedianPruner(n_startup_trials=3))
+pruner = optuna.pruners.MedianPruner(n_startup_trials=3)
+study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1), pruner=pruner)
 study.optimize(objective, n_trials=8)
 print([trial.state.name for trial in study.trials], round(study.best_value, 4), study.best_params)

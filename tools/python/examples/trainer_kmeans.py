@@ -1,6 +1,6 @@
 """K-means over clients: sums and counts travel, and the ratio of their means is the ratio of their sums.
 
-    sounder train --trainer "python3 trainer_kmeans.py" --data ... --algorithm "combine mean uniform" --clients 10 --batch-size 500
+    sounder train --trainer "python3 trainer_kmeans.py" --data ... --algorithm "combine mean uniform" --batch-size 500
 
 --trainer-option clusters=4; the loss is the mean squared distance from the nearest centre.
 """

@@ -1,10 +1,9 @@
-"""Clients with unlike nets of their own (FedProto): the mean output of each class travels, the nets stay in the clients' state.
+"""Clients with unlike nets (FedProto): the mean output of each class travels, the nets stay in the clients' state.
 
-    sounder train --trainer "python3 trainer_prototypes.py" --data ... --algorithm "combine mean uniform" --client-optimizer-state keep \
-        --eval-clients-every 1
+    sounder train --trainer "python3 trainer_prototypes.py" --data ... --algorithm "combine mean uniform" \
+        --client-optimizer-state keep --eval-clients-every 1
 
-Even clients have 8 hidden units, odd ones 24. The accuracy is that of the clients on their own samples.
-"""
+Even clients have 8 hidden units, odd ones 24. The accuracy is that of the clients on their own samples."""
 import numpy as np
 import sounder
 import torch
@@ -12,10 +11,10 @@ from torch import nn
 
 WIDTH, PULL = 16, 1.0  # of a prototype; what its distance counts
 
-
 def net_of(client, data):
     hidden, inputs = (8, 24)[client % 2], int(np.prod(data.shape))
-    return nn.ModuleList([nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, WIDTH)), nn.Linear(WIDTH, data.classes)])
+    body = nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, WIDTH))
+    return nn.ModuleList([body, nn.Linear(WIDTH, data.classes)])
 
 
 def make(data):
@@ -53,8 +52,9 @@ def train(shared, turn):
 def test(shared, turn):
     body, head = own_net(turn) if turn.part == "client" else (None, None)
     for x, y in turn.batches():
-        out = head(body(torch.from_numpy(x))).numpy() if body else np.zeros((len(y), make.data.classes))
-        turn.add(nn.functional.cross_entropy(torch.from_numpy(out), torch.from_numpy(y.astype(np.int64))).item(), len(y), hits=(out.argmax(1) == y).sum())
+        y = torch.from_numpy(y.astype(np.int64))
+        out = head(body(torch.from_numpy(x))) if body else torch.zeros(len(y), make.data.classes)
+        turn.add(nn.functional.cross_entropy(out, y).item(), len(y), hits=(out.argmax(1) == y).sum().item())
 
 
 sounder.serve(make, train, test, state=lambda _: make.floats)

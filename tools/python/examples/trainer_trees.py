@@ -1,6 +1,6 @@
 """Boosted trees of one split: histograms of gradients travel, and all clients read the same split in their mean.
 
-    sounder train --trainer "python3 trainer_trees.py" --data ... --algorithm "combine mean uniform" --rounds 20 --batch-size 500
+    sounder train --trainer "python3 trainer_trees.py" --data ... --algorithm "combine mean uniform" --batch-size 500
 
 Two classes; features in BINS bins from -3 to 3. Round r adds tree r - 1 from the histogram of the round before.
 """
@@ -13,7 +13,8 @@ FEATURE, BIN, LEFT, RIGHT = range(4)
 
 def make(data):
     assert data.classes == 2, f"{data.classes} classes: these trees tell two apart"
-    return {"trees": np.zeros((MOST, 4), np.float32), "histogram": np.zeros((2, int(np.prod(data.shape)), BINS), np.float32)}
+    histogram = np.zeros((2, int(np.prod(data.shape)), BINS), np.float32)
+    return {"trees": np.zeros((MOST, 4), np.float32), "histogram": histogram}
 
 
 def binned(x):
@@ -30,8 +31,9 @@ def split(histogram):
 
 
 def scores(trees, bins):
-    sides = [np.where(bins[:, round(tree[FEATURE])] <= round(tree[BIN]), tree[LEFT], tree[RIGHT]) for tree in trees.tolist() if any(tree)]
-    return sum(sides, np.zeros(len(bins)))
+    grown = [tree for tree in trees.tolist() if any(tree)]
+    left = [bins[:, round(tree[FEATURE])] <= round(tree[BIN]) for tree in grown]
+    return sum((np.where(is_left, tree[LEFT], tree[RIGHT]) for is_left, tree in zip(left, grown)), np.zeros(len(bins)))
 
 
 def seen(turn, trees):

@@ -8,7 +8,8 @@ from .trainer.serve import made_net
 
 def adapter_of(net, run):
     if not hasattr(net, "peft_config") or not hasattr(net, "save_pretrained"):
-        raise Error(f"the net of {run.words[0]} is a {type(net).__name__} and no PeftModel: make it by peft.get_peft_model(base, LoraConfig(...))")
+        raise Error(f"the net of {run.words[0]} is a {type(net).__name__} and no PeftModel: make it by "
+                    "peft.get_peft_model(base, LoraConfig(...))")
     return net
 
 

@@ -1,4 +1,4 @@
-"""What `sounder export` needs of a run whose trainer is a program in Python: its options, and the program's functions."""
+"""A run whose trainer is a program in Python, as `sounder export` needs it: its options, and the program's functions."""
 import json
 import os
 import re
@@ -30,8 +30,9 @@ class TrainedRun:
         lines = re.findall(r"^([\w-]+): (.*)$", self.run.config, re.MULTILINE)
         self.options = {name: json.loads(value) if value.startswith('"') else value for name, value in lines}
         start = self.run.rows("start")[-1]
-        self.words, self.folder, self.files = program_words(shlex.split(start["trainer"])), start["trainer_folder"], start.get("trainer_files", [])
-        self.own = {name: _typed(value) for name, value in (word.split("=", 1) for word in self.options.get("trainer-option", "").split())}
+        self.words, self.folder = program_words(shlex.split(start["trainer"])), start["trainer_folder"]
+        own = [word.split("=", 1) for word in self.options.get("trainer-option", "").split()]
+        self.own = {name: _typed(value) for name, value in own}
         self.model = os.path.join(self.run.folder, "model.safetensors")
 
     def served(self):
@@ -41,7 +42,8 @@ class TrainedRun:
     def about_data(self):
         """What a function that makes the net may ask for."""
         _, notes = read_safetensors(self.model)
-        return SimpleNamespace(shape=tuple(map(int, notes["sounder.input"].split("x"))), classes=int(notes["sounder.classes"]), options=self.own)
+        shape = tuple(map(int, notes["sounder.input"].split("x")))
+        return SimpleNamespace(shape=shape, classes=int(notes["sounder.classes"]), options=self.own)
 
 
 def check_new(folder, option):

@@ -72,4 +72,4 @@ def opened(words, folder, seed):
             return served
         except SystemExit:
             pass
-    raise Error(f"{path} ended without sounder.serve(net, train, test), so that it has no functions that could be called without a run")
+    raise Error(f"{path} ended without sounder.serve(net, train, test), so that it has no functions to call without a run")
