@@ -21,6 +21,7 @@
 //     the same bits on every rank and in every run.
 //   - Messages between two ranks are received in the order they were sent. A short message is buffered, so that send
 //     may return before it is received; a long one is transferred piece by piece.
+//   - The output is the argument before the input, as in memcpy, and unlike MPI.
 //   - Buffers belong to the caller. An output may be the input where a comment says so, and must not overlap it
 //     otherwise. Counts are elements, not bytes, and may be 0. Comments state shapes, (size, count) row by row.
 //
@@ -149,6 +150,13 @@ Status group_wait(Group *group, GroupRequest *request, uint32_t *source, Error *
 // Advances messages without waiting; *done says whether the request is done. A request that is done needs no wait.
 Status group_test(Group *group, GroupRequest *request, bool *done, uint32_t *source, Error *err);
 
+// GCC then warns of an input that has no value yet, as after an output and an input in the wrong order.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define GROUP_READS_ITS_INPUT __attribute__((access(read_only, 3)))
+#else
+#define GROUP_READS_ITS_INPUT
+#endif
+
 // Collectives ---------------------------------------------------------------------------------------------------------
 
 // data (count): copied from root to all ranks.
@@ -156,23 +164,26 @@ Status group_broadcast(Group *group, void *data, size_t count, GroupType type, u
 
 // out (count) at root, unused at other ranks (may be NULL there); in (count). out == in is allowed.
 Status group_reduce(Group *group, void *out, const void *in, size_t count, GroupType type, GroupOp op, uint32_t root,
-                    Error *err);
+                    Error *err) GROUP_READS_ITS_INPUT;
 
 // out (count), in (count). out == in is allowed.
-Status group_all_reduce(Group *group, void *out, const void *in, size_t count, GroupType type, GroupOp op, Error *err);
+Status group_all_reduce(Group *group, void *out, const void *in, size_t count, GroupType type, GroupOp op,
+                        Error *err) GROUP_READS_ITS_INPUT;
 
 // out (size, count) at root, unused at other ranks; in (count).
-Status group_gather(Group *group, void *out, const void *in, size_t count, GroupType type, uint32_t root, Error *err);
+Status group_gather(Group *group, void *out, const void *in, size_t count, GroupType type, uint32_t root,
+                    Error *err) GROUP_READS_ITS_INPUT;
 
 // out (size, count), in (count).
-Status group_all_gather(Group *group, void *out, const void *in, size_t count, GroupType type, Error *err);
+Status group_all_gather(Group *group, void *out, const void *in, size_t count, GroupType type,
+                        Error *err) GROUP_READS_ITS_INPUT;
 
 // out (count); in (size, count) at root, unused at other ranks.
 Status group_scatter(Group *group, void *out, const void *in, size_t count, GroupType type, uint32_t root, Error *err);
 
 // out (count): row `rank` of the combined inputs; in (size, count).
 Status group_reduce_scatter(Group *group, void *out, const void *in, size_t count, GroupType type, GroupOp op,
-                            Error *err);
+                            Error *err) GROUP_READS_ITS_INPUT;
 
 // out (size, count): row s is row `rank` of rank s's input; in (size, count).
 Status group_all_to_all(Group *group, void *out, const void *in, size_t count, GroupType type, Error *err);

@@ -12,15 +12,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Options(CardCase):
-    def test_without_a_card_auto_trains_on_the_cpu_and_says_why_in_one_line_where_a_card_was_asked_for(self):
+    def test_without_a_card_auto_trains_on_the_cpu_unless_a_card_was_asked_for_by_number(self):
         self.train(*TINY, "--device", "cpu", "--workers", "2", "--out", "cpu")
         for missing in ({"DEVICES": 0}, {"DRIVER": 0}):
-            for wish, lines in (([], 0), (["--gpu", "0"], 1)):
-                run = f"{missing}-{lines}"
-                out, err = self.train(*TINY, *wish, "--workers", "2", "--out", run, env=self.emulated(**missing))
-                self.assertNotIn("sounder:", err)
-                self.assertEqual(len([line for line in out.splitlines() if line.startswith("device: the CPU, for ")]), lines, out)
-                self.assertEqual(self.model("cpu"), self.model(run))
+            run = f"{missing}"
+            out, err = self.train(*TINY, "--workers", "2", "--out", run, env=self.emulated(**missing))
+            self.assertNotIn("sounder:", err)
+            self.assertNotIn("device: the CPU, for ", out)
+            self.assertEqual(self.model("cpu"), self.model(run))
+            _, err = self.train(*TINY, "--gpu", "0", "--workers", "2", "--out", f"{missing}-asked", env=self.emulated(**missing), code=69)
+            self.assertIn("use --device cpu", self.has_one_sentence(err))
         self.assertEqual(self.train(*TINY, "--workers", "2", "--quiet", "--out", "quiet", env=self.emulated(DEVICES=0)), ("", ""))
 
     def test_what_waits_or_keeps_replicas_is_for_the_cpu_alone(self):

@@ -72,6 +72,16 @@ class Paper(RunCase):
         for text in ("alpha", "beta &lt;", "zeta", "alive", "died"):
             self.assertIn(f">{text}", drawing)
 
+    def test_the_heading_says_who_the_clients_are_and_who_attacks(self):
+        more = ["--data", TABLE, "--model", "softmax", "--rounds", "1", "--workers", "2"]
+        counts = json.loads(self.call("partition", "--data", TABLE, "--json")[0])
+        least, most = counts["smallest"], counts["largest"]
+        self.assertIn(f"\nclients: natural-id, {least} to {most} samples each\n", self.train(*more, "--out", "users")[0])
+        self.assertIn("\nclients, as many as workers: dirichlet alpha=0.5, ", self.train(*more, "--partition", "dirichlet", "--alpha", "0.5", "--out", "two")[0])
+        attack = ["--partition", "iid", "--clients", "20", "--attack", "sign-flip", "--attackers"]
+        self.assertIn("\nattack sign-flip: 1 of 20 clients (4)\n", self.train(*more, *attack, "4", "--out", "one")[0])
+        self.assertRegex(self.train(*more, *attack, "0.2", "--out", "part")[0], r"\nattack sign-flip: 4 of 20 clients \(\d+(,\d+|-\d+)+\)\n")
+
     def test_predictions_name_the_client_and_the_line_of_each_sample(self):
         self.run_of("one")
         self.call("eval", "one", "--predictions", "answers.csv")

@@ -122,8 +122,9 @@ class Runs(RunCase):
 
     @unittest.skipIf(os.path.exists("/dev/nvidia0"), "it would run on the GPU of this machine")
     def test_who_asks_for_a_gpu_and_gets_the_cpu_is_told_why_in_one_line(self):
-        """In a build without CUDA, too."""
-        out, err = self.train(*SMALL, "--workers", "1", "--gpu", "0", "--out", "run")
+        """In a build without CUDA, too. The number of a GPU asks for nothing else."""
+        self.assertIn("use --device cpu", self.train(*SMALL, "--workers", "1", "--gpu", "0", "--out", "run", code=69)[1])
+        out, err = self.train(*SMALL, "--workers", "1", "--tf32", "--out", "run")
         self.assertEqual(out.count("device: the CPU, for "), 1, out)
         self.assertEqual(err, "")
 

@@ -9,8 +9,8 @@
 // of figures (run_columns.h); "": those that say something.
 Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Error *err);
 
-// Fills an empty table with one line per combination of values of the options in which the finished runs differ, but for
-// the seed: mean and standard deviation of the figures. Empty if no run is finished.
+// Fills an empty table with one line per combination of values of the options in which the finished runs differ, but
+// for the seed: mean and standard deviation of the figures. Empty if no run is finished.
 Status runs_table_means(Table *table, const PastRuns *runs, Error *err);
 
 // Prints one line per combination of values of the options `by` (names separated by commas), with mean and standard

@@ -1,7 +1,7 @@
 // The moving line of a sweep on a terminal (stderr): "2 of 6 done, 3 run: 40% 38% 12%  ETA 3 min".
 //
 //   SweepLine line;
-//   sweep_line_begin(&line, jobs, count);
+//   sweep_line_begin(&line, jobs, count, quiet);
 //   sweep_line_show(&line, jobs, count);      // as often as the caller likes: at most twice a second
 //   sweep_line_clear(&line);                  // before anything else is printed
 #ifndef SOUNDER_APP_LOOK_SWEEP_LINE_H

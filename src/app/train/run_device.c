@@ -63,20 +63,23 @@ static Status check_possible(const Options *options, Error *err) {
 }
 
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err) {
-    const bool automatic = options->device == DEVICE_AUTO;
+    const bool automatic = options->device == DEVICE_AUTO, // --gpu N asks for a GPU where the run can use one
+        does_without = automatic && !options_given(options, "gpu");
     *device = (RunDevice){.mps.keeper_fd = -1, .why_not = device->why_not, .gave_up = device->gave_up};
     TRY(run_device_check(options, err));
     if (options->device == DEVICE_CPU || device->gave_up) return STATUS_OK;
     const Status possible = check_possible(options, &device->why_not);
     if (possible != STATUS_OK)
-        return automatic ? STATUS_OK : fail(err, possible, "%s; use --device cpu", device->why_not.message);
+        return does_without || (automatic && possible == STATUS_USAGE)
+                   ? STATUS_OK
+                   : fail(err, possible, "%s; use --device cpu", device->why_not.message);
     block_signals(device);
     Error mps_err, gpu_err;
     MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;
     Status mps_status = mps_prepare(&device->mps, use, folder, &mps_err);
     Status status = device_open(&device->gpu, options_given(options, "gpu") ? options->gpu : -1, &gpu_err);
     device->on_gpu = status == STATUS_OK;
-    bool do_without = status == STATUS_UNAVAILABLE && automatic;
+    bool do_without = status == STATUS_UNAVAILABLE && does_without;
     if (do_without) fail(&device->why_not, status, "there is no GPU: %s", gpu_err.message);
     // "There is no GPU" explains more than "its service does not start".
     if (status != STATUS_OK)
