@@ -171,13 +171,11 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
 // again. Others end, and each worker starts the program for itself.
 static void settle(TrainerProcess *process, int desk_fd, const json_t *told, const TrainerPlan *plan,
                    TrainerHost *host) {
-    const char *why = json_string_value(json_object_get(told, "why"));
     if (host && plan->forks && trainer_flag(told, "forks")) {
         nursery_adopt(&host->nursery, process, desk_fd);
         return;
     }
-    if (plan->forks)
-        log_info("--trainer-start each, because the trainer cannot be forked: %s", why ? why : "it says so");
+    if (plan->forks) trainer_line_say_unforked(told);
     trainer_process_end(process, TRAINER_GOODBYE_SECONDS);
     close(desk_fd);
 }

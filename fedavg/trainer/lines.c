@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 enum { LINE_VERSION = 1 };
 
 static const uint64_t seed_mask = (UINT64_C(1) << 53) - 1;
@@ -124,6 +126,16 @@ size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory 
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         if (memory->data_segment.samples[split].fd >= 0) fds[count++] = memory->data_segment.samples[split].fd;
     return count;
+}
+
+// A remedy is a warning: each worker imports and loads by itself otherwise, which takes time and memory.
+void trainer_line_say_unforked(const json_t *told) {
+    const char *why = json_string_value(json_object_get(told, "why"));
+    const char *remedy = json_string_value(json_object_get(told, "remedy"));
+    if (remedy)
+        log_warning("--trainer-start each, because the trainer cannot be forked: %s", remedy);
+    else
+        log_info("--trainer-start each, because the trainer cannot be forked: %s", why ? why : "it says so");
 }
 
 // The key has the seed of the run, the purpose, round and client: any worker, and any trainer that is started again,

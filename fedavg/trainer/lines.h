@@ -24,6 +24,9 @@ void trainer_line_put_tensors(JsonObject *line, const TensorList *list);
 // The descriptors that the line names: the desk's, and those of the data. Returns how many.
 size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory *memory);
 
+// Says why a program cannot be forked, with the remedy that it names. told: its answer.
+void trainer_line_say_unforked(const json_t *told);
+
 // A seed that any language holds exactly: 53 bits.
 int64_t trainer_seed(RngKey key);
 

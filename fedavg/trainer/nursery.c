@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
+#include "fedavg/trainer/describe.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
 #include "fedavg/trainer/reads.h"
@@ -137,15 +138,10 @@ static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) 
     const RunConfig *config = trainer->memory->config;
     const TrainerWitness now = trainer_witness_of(told, nursery->first, trainer->desk.weights, config->parameters);
     trainer_note_reads(trainer->memory->control, &config->trainer, told);
-    if (nursery->rehearsals == 1 && nursery->was_open) {
-        const Status same = trainer_witness_judge(&nursery->witness, &now, &config->trainer, false, err);
-        nursery->is_other = same != STATUS_OK;
-        TRY(same);
-    }
-    if (nursery->rehearsals == 1) nursery->witness = now;
+    if (nursery->rehearsals == 1) nursery->now = now;
     if (nursery->rehearsals > REHEARSALS)
         warn_of_rehearsal(nursery, told);
-    else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || now.weights != nursery->witness.weights))
+    else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || now.weights != nursery->now.weights))
         return rehearse(nursery, err);
     nursery->rehearsals = 0;
     return test(nursery, err);
@@ -211,20 +207,31 @@ static void end(Nursery *nursery) {
     refuse_requests(nursery);
 }
 
-static void give_up(Nursery *nursery, const char *why) {
-    log_info("--trainer-start each, because the trainer cannot be forked: %s", why);
+static void give_up(Nursery *nursery) {
     end(nursery);
     desk_free(&nursery->trainer.desk);
 }
 
+// A later start of the program has to be what the first one was. By now it has imported what its turns import.
+static Status judge_start(Nursery *nursery, const json_t *told, Error *err) {
+    const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
+    const json_t *files = json_object_get(told, "files");
+    if (files) TRY(trainer_hash_files(&nursery->now.files, plan, files, err));
+    if (!nursery->was_open) nursery->witness = nursery->now;
+    const Status same = trainer_witness_judge(&nursery->witness, &nursery->now, plan, false, err);
+    nursery->is_other = same != STATUS_OK;
+    return same;
+}
+
 // Only after the rehearsal can the program tell whether it can be forked: threads and children mostly begin in the
 // first turn.
-static Status open_or_not(Nursery *nursery, const json_t *told) {
-    const char *why = json_string_value(json_object_get(told, "why"));
+static Status open_or_not(Nursery *nursery, const json_t *told, Error *err) {
     if (!trainer_flag(told, "forks")) {
-        give_up(nursery, why ? why : "it says so");
+        trainer_line_say_unforked(told);
+        give_up(nursery);
         return STATUS_OK;
     }
+    TRY(judge_start(nursery, told, err));
     nursery->state = NURSERY_OPEN;
     nursery->was_open = true;
     nursery->opened_nanoseconds = clock_nanoseconds();
@@ -246,7 +253,7 @@ static Status advance(Nursery *nursery, const json_t *told, Error *err) {
     case NURSERY_TESTING:
         return judge_test(nursery, told, err);
     case NURSERY_ASKED:
-        return open_or_not(nursery, told);
+        return open_or_not(nursery, told, err);
     case NURSERY_NONE:
     case NURSERY_OPEN:
         break;
@@ -292,7 +299,8 @@ static Status start_again(Nursery *nursery, Status failed, const Error *why, Err
             STATUS_OK &&
         greet(nursery, true, &reason) == STATUS_OK)
         return STATUS_OK;
-    give_up(nursery, reason.message);
+    log_info("--trainer-start each, because the trainer cannot be forked: %s", reason.message);
+    give_up(nursery);
     return STATUS_OK;
 }
 

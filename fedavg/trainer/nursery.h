@@ -43,6 +43,7 @@ typedef struct Nursery {
     uint32_t rehearsals;      // of this start that it has been asked for
     const float *first;       // (parameters) weights that the program has made, with which it rehearses; borrowed
     TrainerWitness witness;   // of its first start
+    TrainerWitness now;       // of this one
     uint64_t tested;          // hash of its first test's figures
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;

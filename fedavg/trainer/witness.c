@@ -1,5 +1,6 @@
 #include "witness.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #include "base/log.h"
@@ -23,6 +24,17 @@ static bool is_near(double then, double now) {
 
 Status trainer_witness_judge(const TrainerWitness *then, const TrainerWitness *now, const TrainerPlan *plan,
                              bool accepts, Error *err) {
+    if (then->files != now->files && then->files != 0 && now->files != 0) {
+        if (!accepts)
+            return fail(err, STATUS_DATA,
+                        "its files, with those that it imports in a turn, are not what the run began with (XXH3 "
+                        "%016" PRIx64 " then, %016" PRIx64
+                        " now); give them back, or name the program again to continue "
+                        "with other bits",
+                        then->files, now->files);
+        log_warning("%s %.200s continues with other files, whose results may differ", plan->option, plan->command);
+        return STATUS_OK;
+    }
     if (!then->told || !now->told || (then->first == now->first && then->weights == now->weights)) return STATUS_OK;
     if (then->first != now->first) {
         log_warning(

@@ -18,6 +18,7 @@
 typedef struct TrainerWitness {
     bool told;               // false: no such turn was made, and nothing is judged
     uint64_t first, weights; // hashes: of the weights before and after it
+    uint64_t files;          // hash of the program's files, with those that it has imported in it; 0: not told
     double loss;             // mean
 } TrainerWitness;
 
@@ -25,7 +26,7 @@ typedef struct TrainerWitness {
 TrainerWitness trainer_witness_of(const json_t *told, const float *first, const float *weights, size_t count);
 
 // Warns if the first weights differ, or if only the trained weights do, as on another processor. DATA if the loss
-// differs, which is a warning if the user accepts it.
+// or the files differ, which is a warning if the user accepts it.
 Status trainer_witness_judge(const TrainerWitness *then, const TrainerWitness *now, const TrainerPlan *plan,
                              bool accepts, Error *err);
 

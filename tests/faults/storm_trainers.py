@@ -17,7 +17,7 @@ TASK = ["--clients", "4", "--batch-size", "10", "--lr", "0.05", "--quiet", "--ha
 # What a kind needs beside its program: a library, and options.
 KINDS = {"norm": ["torch"], "cumulative": ["torch"], "twin": ["torch"], "lora": ["torch"], "gan": ["torch"], "half": ["torch"], "loader": ["torch"],
          "foreign": ["transformers"], "scikit": ["sklearn"], "kept": ["torch", "--client-optimizer-state", "keep"], "metric": ["torch"],
-         "private": ["torch", "--algorithm", "dp-fedavg norm=1 noise=0.1", "--sampling", "poisson", "--clients-per-round", "3", "--privacy-rounds", str(ROUNDS)],
+         "private": ["torch", "--algorithm", "dp-fedavg norm=1 noise=0.1", "--sampling", "poisson", "--clients-per-round", "3"],
          "scaffold": ["torch", "--algorithm", "scaffold"], "aggregator": ["torch", "--aggregator-keeps", "1"]}
 PROGRAM_OF = {"scaffold": "lora", "aggregator": "private"}  # the trainer of a kind that is no program of its own
 

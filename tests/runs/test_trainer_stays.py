@@ -282,7 +282,7 @@ class Witness(TrainerCase):
         self.run_with("whole", "--rounds", "3")
         self.run_with("run", "--rounds", "1")
         witness = self.metrics("run")[0]["trainer_witness"]
-        self.assertEqual((sorted(witness), round(witness["loss"], 6)), (["first", "loss", "weights"], round((9 + (3 * 0.95) ** 2) / 2, 6)))
+        self.assertEqual((sorted(witness), round(witness["loss"], 6)), (["files", "first", "loss", "weights"], round((9 + (3 * 0.95) ** 2) / 2, 6)))
         self.aim("4")
         err = self.resume("run", "--rounds", "2", code=65)
         self.assertIn(f"trains its first client otherwise than when the run began (loss {witness['loss']:.6g} then, 15.22 now): other data, another base", err)
@@ -291,6 +291,16 @@ class Witness(TrainerCase):
         self.aim("4")
         self.assertIn("otherwise than", self.resume("run", "--rounds", "3", code=65))
         self.assertIn("to other weights than when the run began", self.resume("run", "--rounds", "3", "--trainer", f"{sys.executable} trainer.py"))
+
+    def test_a_module_that_a_turn_imports_is_of_the_program(self):
+        self.write("trainer.py", WITNESSED.replace("    for x, y in turn.batches():", "    import rule\n    for x, y in turn.batches():", 1))
+        self.write("rule.py", "factor = 1")
+        self.aim("3")
+        self.run_with("run", "--rounds", "1")
+        self.write("rule.py", "factor = 2")
+        self.assertIn("its files, with those that it imports in a turn, are not what the run began with", self.resume("run", "--rounds", "2", code=65))
+        self.assertIn("continues with other files", self.resume("run", "--rounds", "2", "--trainer", f"{sys.executable} trainer.py"))
+        self.assertEqual(self.resume("run", "--rounds", "3"), "")
 
     def test_first_weights_of_unseeded_numbers_and_tests_that_remember_are_told(self):
         self.write("trainer.py", WITNESSED)

@@ -77,10 +77,11 @@ if os.environ["BY"] == "hf":
         own = [sets[0][number] for number in sorted({int(number) for taken in turn.own() for number in taken})]
         Trainer(net, turn.hf_arguments("scratch", optim="sgd"), train_dataset=own, callbacks=[turn.hf()]).train()
     sounder.serve(Loss, train_by, lambda net, turn: [turn.add(net(**batch)["loss"], len(batch["y"])) for batch in turn.loader()], data=sets)
-if os.environ["BY"] == "hand":
+elif os.environ["BY"] == "hand":
     sounder.Turn.batches = pairs
     sounder.serve(Net, train, test, data=sets)
-sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), autocast=os.environ.get("CAST"), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
+else:
+    sounder.serve(Net, look, data=sets, accumulate=int(os.environ["BY"]), autocast=os.environ.get("CAST"), schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100))
 '''
 
 # Each client draws the weights to its own number by a loss whose gradient is (1 + number) * (w - number), by an optimizer of its own.
@@ -169,6 +170,22 @@ class Turns(TrainerCase):
         self.write("fails.py", COUNTS.replace("TAIL", "turn.hand_in(); assert turn.rehearsal, 'after'").replace("HITS", "0"))
         _, err = self.run_with("fails", script="fails.py", code=69)
         self.assertIn("AssertionError: after", err)
+
+    def test_epochs_have_ends_and_a_training_may_have_batches_of_another_size(self):
+        told = "    print('epochs', [[len(y) for _, y in epoch] for epoch in turn.each_epoch()], [len(y) for _, y in turn.batches(25)])\n    for x, y"
+        self.write("epochs.py", COUNTS.replace("    for x, y", told, 1).replace("TAIL", "pass").replace("HITS", "0"))
+        self.run_with("epochs", "--batch-size", "15", "--local-epochs", "2", "--rounds", "1", script="epochs.py")
+        with open(self.path("epochs", "trainer.log")) as file:
+            seen = {line.split("epochs ")[1].strip() for line in file if line.startswith("rank")}
+        self.assertEqual(seen, {"[[15, 15, 10], [15, 15, 10]] [25, 15, 25, 15]"})
+
+    def test_threads_of_tokenizers_are_named_with_their_variable(self):
+        thread = "import ctypes, types, sys\nlibc = ctypes.CDLL(None)\nsys.modules['tokenizers'] = types.ModuleType('tokenizers')\n" \
+                 "libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, ctypes.cast(libc.pause, ctypes.c_void_p), None)\n"
+        self.write("threads.py", thread + NUMPY)
+        sentence = "cannot be forked: its threads are those of tokenizers: set TOKENIZERS_PARALLELISM=false"
+        _, err = self.run_with("threads", "--rounds", "1", script="threads.py")
+        self.assertEqual(err.count(sentence), 1, err)
 
     def test_options_that_no_turn_has_read_are_told_and_refused_as_an_axis(self):
         reads = "    turn.lr, turn.clip, turn.options.get('width')\n    for x, y"

@@ -91,6 +91,7 @@ static TrainerWitness read_witness(const json_t *start) {
     return (TrainerWitness){.told = json_is_object(told),
                             .first = read_hash(told, "first"),
                             .weights = read_hash(told, "weights"),
+                            .files = read_hash(told, "files"),
                             .loss = json_is_number(loss) ? json_number_value(loss) : (double)NAN};
 }
 
@@ -103,6 +104,8 @@ static void put_witness(JsonObject *line, const TrainerWitness *witness) {
     json_begin(&told);
     put_text(&told, "first", first);
     put_text(&told, "weights", weights);
+    write_hash(weights, witness->files);
+    if (witness->files != 0) put_text(&told, "files", weights);
     put_real(&told, "loss", witness->loss);
     put_object(line, "trainer_witness", &told);
 }

@@ -172,6 +172,7 @@ static void list_unread_words(char *list, size_t room, const Options *options, c
 
 Status run_check_reads(const Options *options, const RunMemory *memory, Error *err) {
     const Control *control = memory->control;
+    if (options->resume[0]) return STATUS_OK; // whose options are all given by the run, and were told when it began
     char list[1024] = "", one[OPTION_VALUE_BYTES + 64], value[OPTION_VALUE_BYTES];
     for (uint32_t r = 0; r < TRAINER_READS; r++) {
         const TrainerRead *read = &trainer_reads[r];

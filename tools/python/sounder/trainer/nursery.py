@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 
 MOST_REQUEST = 4096
 PR_SET_PDEATHSIG, MAP_SHARED, MAP_FIXED, PROT_READ_WRITE = 1, 1, 0x10, 3
@@ -38,6 +39,12 @@ def obstacle():
             if place.startswith(CARDS):
                 return f"it has opened {place}"
     return None
+
+
+def remedy():
+    """What lets a program be forked whose only threads are those of tokenizers, which encode in parallel; None for others."""
+    mine = threading.active_count() == 1 and "tokenizers" in sys.modules and os.environ.get("TOKENIZERS_PARALLELISM", "").lower() not in ("false", "0")
+    return "its threads are those of tokenizers: set TOKENIZERS_PARALLELISM=false" if mine and len(os.listdir("/proc/self/task")) > 1 else None
 
 
 class _Fork:

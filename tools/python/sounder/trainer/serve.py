@@ -12,7 +12,7 @@ from ..seeds import seed_all
 from .files import PACKAGE, own_files, versions
 from .link import Data, Desk, Options, begin
 from .look import Look
-from .nursery import Nursery, obstacle
+from .nursery import Nursery, obstacle, remedy
 from .opened import give
 from .samples import OwnSamples
 from .tensors import ArrayNet
@@ -72,7 +72,7 @@ def _describe(net, line, hello, whole_test, state, still, own):
     why = obstacle() if hello.get("nursery") else "it was not asked"
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=int(own is None), whole_test=int(whole_test), state=state,
               still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why,
-              **net.statistics())
+              remedy=remedy() if hello.get("nursery") and why else None, **net.statistics())
     told = None if why else line.receive()
     return told and {**hello, **told}
 
@@ -94,7 +94,7 @@ def tell_error(line, error):
 def _be_nursery(line, desk, requests):
     """After the rehearsals: returns in each fork, or at once if there can be none."""
     why = obstacle()
-    line.send(forks=int(not why), why=why)
+    line.send(forks=int(not why), why=why, remedy=remedy() if why else None, files=own_files())
     if not why:
         Nursery(int(requests), line, desk).keep()
 

@@ -100,16 +100,20 @@ class Turn:
         return np.random.default_rng(self.seed)
 
     def _ends(self, size=None):
-        if size and self.trains:
-            raise Error("turn.batches(size) is for tests; the batches of a training are the run's (--batch-size)")
         if size is not None and size < 1:
             raise Error(f"turn.batches({size}): a batch has at least one sample")
         for name in ("batch_size", "epochs"):
             self._line.read(name)
         ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
         if size:
-            ends = [min(first + size, self.samples) for first in range(0, self.samples, size)]
+            epoch = self.samples // self._epochs()
+            ends = [min(first + size, begin + epoch) for begin in range(0, self.samples, epoch) for first in range(begin, begin + epoch, size)]
         return zip([0, *ends], ends)
+
+    def _epochs(self):
+        """1 in a test, and where a schedule counts steps, which may begin within an epoch."""
+        epochs = self._told["epochs"] if self.trains else 1
+        return epochs if epochs and self.samples % epochs == 0 and self._told["batches"] % epochs == 0 else 1
 
     @property
     def state(self):
@@ -152,14 +156,24 @@ class Turn:
     def batches(self, size=None):
         """The same as (x, y): x as it enters a net, torch's tensors if the net is torch's. With --client-noise, --drift or an attack
         on labels these are the samples as the client sees them. If the run's data are labels alone, x are the samples' numbers, for
-        the samples that the program has loaded itself. size: samples of a test's batch, otherwise ten times as many as in training,
-        up to 500."""
+        the samples that the program has loaded itself. size: samples of a batch, otherwise --batch-size in training, and in a test ten
+        times as many, up to 500."""
+        yield from self._batches_of(self.indices(size))
+
+    def each_epoch(self, size=None):
+        """The same, with an iterator over the batches of each epoch: for epoch in turn.each_epoch(): for x, y in epoch: ..."""
+        batches = list(self.indices(size))
+        count = max(1, len(batches) // self._epochs())
+        for first in range(0, len(batches), count):
+            yield self._batches_of(batches[first : first + count])
+
+    def _batches_of(self, indices):
         if not self._told.get("viewed"):
-            for batch in self._net.batches(self._data, self._data.splits[self.split], self.indices(size)):
+            for batch in self._net.batches(self._data, self._data.splits[self.split], indices):
                 self.progress()  # a GPU gathers the samples of many batches at once
                 yield batch
             return
-        for taken in self.indices(size):
+        for taken in indices:
             yield self._net.batch(taken if self.x is None else self._data.enter(self.x[taken]), self.y[taken])
 
     def correct(self, gradients=None):
