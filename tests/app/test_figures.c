@@ -178,6 +178,26 @@ static void a_hundred_groups_are_all_drawn_and_all_in_the_legend(void **state) {
     assert_int_equal(count_of(text, "fill-opacity"), 100); // of two points and more: the gap parts one of them
 }
 
+static void twelve_curves_differ_in_colour_or_dashes(void **state) {
+    (void)state;
+    enum { CURVES = 12 };
+    static const CurvePoint points[] = {{1, 50, NAN, NAN}, {2, 60, NAN, NAN}};
+    Curve curves[CURVES];
+    char looks[CURVES][128];
+    for (int i = 0; i < CURVES; i++)
+        curves[i] = (Curve){.label = "group", .points = points, .count = 2};
+    const Chart chart = {
+        .title = "t", .x_title = "x", .y_title = "y", .curves = curves, .count = CURVES, .reference = NAN};
+    const char *at = drawing_of(draw_a_chart, &chart);
+    for (int i = 0; i < CURVES; i++) {
+        at = strstr(at, "stroke-linejoin") + 1;
+        const char *colour = at - sizeof "stroke=\"#0072b2\" stroke-width=\"2\" ";
+        snprintf(looks[i], sizeof looks[i], "%.*s", (int)strcspn(colour, ">"), colour);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(looks[i], looks[k]);
+    }
+}
+
 static void draw_a_heat(FILE *file, const void *of) {
     heat_draw(file, of);
 }
@@ -211,6 +231,7 @@ int main(void) {
         cmocka_unit_test(a_text_cannot_become_markup_and_is_always_utf8),
         cmocka_unit_test(a_long_text_ends_with_an_ellipsis_where_there_is_no_room),
         cmocka_unit_test(a_hundred_groups_are_all_drawn_and_all_in_the_legend),
+        cmocka_unit_test(twelve_curves_differ_in_colour_or_dashes),
         cmocka_unit_test(a_heat_map_of_nothing_but_zeros_has_a_scale),
     };
     return cmocka_run_group_tests_name("figures", tests, NULL, NULL);

@@ -127,6 +127,10 @@ class Paper(RunCase):
         self.assertEqual(summary["class_names"], ["alive", "died"])
         self.assertAlmostEqual(summary["test_f1"], summary["test_f1_by_class"][1])
 
+    def test_top_of_a_sweep_shows_one_of_its_runs(self):
+        self.sweep_of("sweep")
+        self.assertIn("sweep/algorithm=", self.call("top", "sweep", "--once")[0])
+
     def test_clients_of_a_sweep_have_means_over_seeds_by_algorithm(self):
         self.sweep_of("sweep", "--local-epochs", "2")
         algorithms, names = ["fedavg", "fedprox mu=0.1; optimizer sgd"], sorted(WARDS)

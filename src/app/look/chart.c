@@ -10,6 +10,13 @@ static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7"
                                       "#a6761d", "#56b4e9", "#000000", "#8c6bb1"};
 static const char *const dashes[] = {"", "7 3", "2 2", "9 3 2 3", "12 4", "4 4", "1 3", "9 2 2 2 2 2"};
 enum { LOOKS = sizeof colours / sizeof *colours };
+_Static_assert(sizeof dashes / sizeof *dashes == LOOKS, "as many dashes as colours");
+
+// Beyond LOOKS curves a colour has other dashes: LOOKS * LOOKS curves differ.
+static const char *dashes_of(size_t curve) {
+    return dashes[(curve + curve / LOOKS) % LOOKS];
+}
+
 static const char grey[] = "#666666", pale[] = "#dddddd";
 
 static const SvgRect frame = {LEFT, TOP, WIDTH - LEFT - RIGHT, PLOT_HEIGHT};
@@ -112,12 +119,12 @@ static void draw_line(FILE *file, const Curve *curve, size_t look, const Axis *x
         fprintf(file, "%c%.6g %.6g", drawn++ ? 'L' : 'M', x_of(x, point->x), y_of(y, point->y));
         last = point;
     }
-    fprintf(file, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\"", colours[look]);
-    if (*dashes[look]) fprintf(file, " stroke-dasharray=\"%s\"", dashes[look]);
+    fprintf(file, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\"", colours[look % LOOKS]);
+    if (*dashes_of(look)) fprintf(file, " stroke-dasharray=\"%s\"", dashes_of(look));
     fputs("/>\n", file);
     if (drawn == 1)
         fprintf(file, "<circle cx=\"%.6g\" cy=\"%.6g\" r=\"3\" fill=\"%s\"/>\n", x_of(x, last->x), y_of(y, last->y),
-                colours[look]);
+                colours[look % LOOKS]);
 }
 
 static bool is_drawn(const Curve *curve) {
@@ -152,11 +159,11 @@ static void add_entry(Legend *legend, const char *label, const char *colour, con
 
 static int draw_legend(FILE *file, const Chart *chart, double top) {
     Legend legend = {.file = file, .top = top};
-    size_t look = 0;
     const bool referred = !isnan(chart->reference);
     if (chart->count < 2 && !referred) return 0;
-    for (size_t i = 0; i < chart->count; i++, look = (look + 1) % LOOKS)
-        if (is_drawn(&chart->curves[i])) add_entry(&legend, chart->curves[i].label, colours[look], dashes[look], 2);
+    for (size_t i = 0; i < chart->count; i++)
+        if (is_drawn(&chart->curves[i]))
+            add_entry(&legend, chart->curves[i].label, colours[i % LOOKS], dashes_of(i), 2);
     if (referred) add_entry(&legend, chart->reference_label, grey, "6 4", 1);
     return legend.rows;
 }
@@ -173,7 +180,7 @@ void chart_draw(FILE *file, const Chart *chart) {
     for (size_t i = 0; i < chart->count; i++)
         draw_band(file, &chart->curves[i], colours[i % LOOKS], &x, &y);
     for (size_t i = 0; i < chart->count; i++)
-        if (is_drawn(&chart->curves[i])) draw_line(file, &chart->curves[i], i % LOOKS, &x, &y);
+        if (is_drawn(&chart->curves[i])) draw_line(file, &chart->curves[i], i, &x, &y);
     if (!isnan(chart->reference))
         svg_line(file, frame.x, y_of(&y, chart->reference), frame.x + frame.width, y_of(&y, chart->reference), 1, grey,
                  "6 4");

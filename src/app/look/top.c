@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/command.h"
@@ -218,10 +219,9 @@ static const char *begin_of(const PastRun *run) {
 }
 
 // Finds the run that is running, or else the one that began last.
-static Status find_run(char path[4096], Error *err) {
-    static char *const usual[] = {"runs"};
+static Status find_run(char path[4096], char *const *folder, Error *err) {
     PastRuns runs;
-    TRY(past_runs_find(&runs, usual, 1, err));
+    TRY(past_runs_find(&runs, folder, 1, err));
     const PastRun *chosen = &runs.all[0];
     for (size_t i = 1; i < runs.count; i++) {
         const PastRun *run = &runs.all[i];
@@ -231,6 +231,14 @@ static Status find_run(char path[4096], Error *err) {
     snprintf(path, 4096, "%s", chosen->path);
     past_runs_free(&runs);
     return STATUS_OK;
+}
+
+// A folder that is no run itself, such as that of a sweep.
+static bool is_sweep(const char *folder) {
+    char config[4096 + 16];
+    struct stat about;
+    snprintf(config, sizeof config, "%.4096s/config.yaml", folder);
+    return stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(config, F_OK) != 0;
 }
 
 static void print_once(const TopState *state, Page *page) {
@@ -270,16 +278,18 @@ Status command_top(int argc, char **argv, int *exit_code, Error *err) {
     LookOptions options;
     char path[4096];
     TRY(look_options_parse(&options, command_find("top"), argc, argv, err));
-    if (options.folder_count > 0)
+    static char *const usual[] = {"runs"};
+    const bool is_named = options.folder_count > 0 && !is_sweep(options.folders[0]);
+    if (is_named)
         snprintf(path, sizeof path, "%s", options.folders[0]);
     else
-        TRY(find_run(path, err));
+        TRY(find_run(path, options.folder_count > 0 ? options.folders : usual, err));
     TopState *state = calloc(1, sizeof *state);
     Page *page = calloc(1, sizeof *page);
     Status status =
         state && page ? top_state_open(state, path, err) : fail(err, STATUS_OS, "no memory for sounder top");
     if (status == STATUS_OK) {
-        state->is_chosen = options.folder_count == 0;
+        state->is_chosen = !is_named;
         if (options.once)
             print_once(state, page);
         else

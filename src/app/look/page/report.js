@@ -38,7 +38,7 @@ const averaged = (runs, key) => {
 };
 
 const line = (label, points, colours, index, more) => ({ label, data: points, borderColor: colours.colours[index % 8], backgroundColor: colours.colours[index % 8],
-  borderDash: DASHES[index % 8], borderWidth: 2, pointRadius: points.length < 2 ? 3 : 0, pointHitRadius: 8, tension: 0, ...more });
+  borderDash: DASHES[(index + Math.floor(index / 8)) % 8], borderWidth: 2, pointRadius: points.length < 2 ? 3 : 0, pointHitRadius: 8, tension: 0, ...more });
 const band = (label, points, colours, index) => [
   { label: `_${label} high`, data: points.map((p) => ({ x: p.x, y: p.high })), borderWidth: 0, pointRadius: 0, pointHitRadius: 0, fill: false },
   { label: `_${label} low`, data: points.map((p) => ({ x: p.x, y: p.low })), borderWidth: 0, pointRadius: 0, pointHitRadius: 0, fill: "-1",
