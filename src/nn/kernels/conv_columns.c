@@ -88,18 +88,22 @@ void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *lay
     const int floats = cut.outs * cut.taps;
     for (int group = 0; group < cut.layer.groups; group++, packed += packed_floats(&cut), weight += floats) {
         memcpy(packed, weight, (size_t)floats * sizeof *packed);
-        for (int tap = 0; transposes(&cut) && tap < cut.taps; tap++)
-            for (int o = 0; o < cut.outs; o++)
-                packed[floats + tap * cut.outs + o] = weight[o * cut.taps + tap];
+        if (transposes(&cut))
+            transpose(packed + floats, (size_t)cut.outs, weight, (size_t)cut.taps, (size_t)cut.outs, (size_t)cut.taps);
     }
 }
 
 void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
-    for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
-        for (int o = 0; o < cut.outs; o++)
-            for (int tap = 0; tap < cut.taps; tap++)
-                *weight_gradient++ = packed_gradient[columns_gradient_place(o, tap, cut.outs, cut.taps)];
+    const size_t outs = (size_t)cut.outs, taps = (size_t)cut.taps;
+    for (int group = 0; group < cut.layer.groups;
+         group++, packed_gradient += gradient_floats(&cut), weight_gradient += outs * taps)
+        if (transposes(&cut))
+            transpose(weight_gradient, taps, packed_gradient, in_vectors(cut.outs), taps, outs);
+        else
+            for (int o = 0; o < cut.outs; o++)
+                for (int tap = 0; tap < cut.taps; tap++)
+                    weight_gradient[o * cut.taps + tap] = packed_gradient[outer_place(o, tap, cut.taps)];
 }
 
 // The input values that a tap reads for neighbouring places of one row of the output: places `from` to `to` - 1 read

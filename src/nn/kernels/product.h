@@ -257,6 +257,34 @@ ALWAYS_INLINE void transpose_to_panels(float *to, const float *from, size_t from
         }
 }
 
+// to (columns, rows) = from (rows, columns), square by square, so that both are read and written in whole vectors; rows
+// of each are its floats apart.
+static inline void transpose(float *to, size_t to_floats, const float *from, size_t from_floats, size_t rows,
+                             size_t columns) {
+    for (size_t r = 0; r < rows; r += SOUNDER_LANES)
+        for (size_t c = 0; c < columns; c += SOUNDER_LANES) {
+            const size_t high = rows - r < SOUNDER_LANES ? rows - r : SOUNDER_LANES;
+            const size_t wide = columns - c < SOUNDER_LANES ? columns - c : SOUNDER_LANES;
+            const bool whole = high == SOUNDER_LANES && wide == SOUNDER_LANES;
+            Lanes square[SOUNDER_LANES];
+            for (size_t i = 0; i < SOUNDER_LANES; i++) {
+                const float *row = from + (r + i) * from_floats + c;
+                if (whole)
+                    square[i] = *(const LooseLanes *)row;
+                else
+                    square[i] = i < high ? lanes_part(row, wide) : lanes_of(0);
+            }
+            lanes_transpose(square);
+            for (size_t i = 0; i < wide; i++) {
+                float *row = to + (c + i) * to_floats + r;
+                if (whole)
+                    *(LooseLanes *)row = square[i];
+                else
+                    lanes_store_part(row, square[i], high);
+            }
+        }
+}
+
 // Floats of a row of `floats`, in whole vectors.
 static inline size_t in_vectors(int floats) {
     return ((size_t)floats + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
