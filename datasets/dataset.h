@@ -53,6 +53,8 @@ typedef struct DatasetItems {
     uint64_t user_bytes;    // size of the names of the users, each with its '\0'; 0: users are known by number
     uint32_t line_bytes;    // 4: each test sample has the number of its line in a table; 0: samples are in no lines
     uint32_t are_clients;   // 1: each sample is a client, whose real samples a trainer has and counts
+    uint32_t tokens;        // float32 samples are whole numbers below this, which trainers get as such; 0: they are not
+    uint32_t unused;
 } DatasetItems;
 
 // Samples have no classes, but float32 targets or rows of labels.

@@ -90,7 +90,8 @@ static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const Data
 // uint8 pixels are scaled; float32 numbers enter the net unchanged.
 static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     const size_t size = shape_size(data->shape), all = data->train.count * size;
-    if (data->items.pixel_bytes < sizeof(float) || size < LEAST_PIXELS || data->items.vocabulary) return;
+    if (data->items.pixel_bytes < sizeof(float) || size < LEAST_PIXELS || data->items.vocabulary || data->items.tokens)
+        return;
     const Range range = range_of(data->train.pixels, all < MOST_NUMBERS ? all : MOST_NUMBERS);
     if (!range.whole || range.least != 0 || range.greatest < 128 || range.greatest > 255) return;
     add(doubts, "%s: samples are whole numbers from 0 to %g and enter the net as they are; if they are pixels, %s",
@@ -334,7 +335,7 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
         doubt_targets(doubts, data, format);
     else if (format->targets && !dataset_has_rows(&data->items) &&
              !(data->items.vocabulary && data->class_names) && // not characters that follow
-             !settings_classes(&source->settings))
+             !data->items.tokens && !settings_classes(&source->settings))
         doubt_classes(doubts, data, format);
     if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);
     if (data->feature_names && !data->items.vocabulary) doubt_values(doubts, data, &source->settings);

@@ -25,6 +25,7 @@ static const char *const names[ROLES][ALIASES] = {
     [STD] = {"std.npy"},
     [X_VALIDATION] = {"x_validation.npy", "X_val.npy", "val_images.npy", "x_val.npy"},
     [Y_VALIDATION] = {"y_validation.npy", "Y_val.npy", "val_labels.npy", "y_val.npy"},
+    [VOCABULARY] = {"vocabulary.npy"},
 };
 
 // Names of arrays of all samples, of which a share is for tests.
@@ -54,7 +55,8 @@ static DatasetPresence arrays_is_here(const char *place) {
 // Headers -------------------------------------------------------------------------------------------------------------
 
 Status arrays_open(ByteStream *stream, NpyHeader *header, const Arrays *arrays, ArrayRole role, Error *err) {
-    static const char *const short_names[ROLES] = {"x", "y", "x", "y", "client", "client", "mean", "std", "x", "y"};
+    static const char *const short_names[ROLES] = {"x",    "y",   "x", "y", "client",    "client",
+                                                   "mean", "std", "x", "y", "vocabulary"};
     const bool is_numbered = *short_names[role] == 'y' || *short_names[role] == 'c';
     TRY(arrays->is_archive ? byte_stream_open_part(stream, arrays->said[role], arrays->place, &arrays->parts[role], err)
                            : byte_stream_open(stream, arrays->said[role], err));
@@ -250,7 +252,8 @@ const DatasetFormat arrays_format = {
             "and ones (N,L), of which each says whether a label applies to the sample, for binary cross-entropy. Optional: "
             "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
             "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature; x_validation and "
-            "y_validation, on which rounds are tested (as with --validation). Samples of uint8 or "
+            "y_validation, on which rounds are tested (as with --validation); vocabulary, one number, if rows of uint16 or uint32 are tokens, "
+            "whole numbers below it, which trainers get as such (sounder.write_tokens). Samples of uint8 or "
             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
             "without x are labels alone, for a --trainer that has loaded the samples itself. The arrays may also be called X_train and its like, or as "
             "MedMNIST's train_images, val_images and their labels; a .npz may have all samples as x and y (X, data; Y, target, labels), of which a share "

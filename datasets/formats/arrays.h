@@ -24,6 +24,7 @@ typedef enum ArrayRole {
     STD,
     X_VALIDATION,
     Y_VALIDATION,
+    VOCABULARY, // of samples that are tokens: one number, which all of them are below
     ROLES
 } ArrayRole;
 enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };

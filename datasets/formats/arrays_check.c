@@ -129,6 +129,24 @@ static Status add_validation(DatasetSource *source, const Arrays *arrays, Error 
     return STATUS_OK;
 }
 
+// Tokens are rows of whole numbers. uint8 would be pixels.
+static Status check_tokens(const DatasetSource *source, const Arrays *arrays, Error *err) {
+    const NpyHeader *x = &arrays->headers[X_TRAIN], *vocabulary = &arrays->headers[VOCABULARY];
+    char text[96];
+    if (!arrays->found[VOCABULARY]) return STATUS_OK;
+    if (vocabulary->count != 1)
+        return fail(err, STATUS_DATA, "%s: of shape (%s); give one number, which all tokens are below",
+                    arrays->said[VOCABULARY], shape_text(text, vocabulary));
+    if (arrays->labels_alone || (x->kind != 'u' && x->kind != 'i') || x->item_bytes == 1 || x->rank != 2)
+        return fail(err, STATUS_DATA,
+                    "%s: of type %s and shape (%s), and a vocabulary says that they are tokens: rows (N,length) of "
+                    "uint16 or uint32; save x.astype('uint16'), or leave the vocabulary out",
+                    arrays->said[X_TRAIN], x->type, shape_text(text, x));
+    if (!arrays->found[MEAN] && !settings_say(&source->settings, SETTING_NORMALIZE, "yes")) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: tokens are not normalised; leave out mean and std, or normalize=yes",
+                arrays->place);
+}
+
 Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     const NpyHeader *headers = arrays->headers;
     const ArrayRole train = arrays->labels_alone ? Y_TRAIN : X_TRAIN, test = arrays->labels_alone ? Y_TEST : X_TEST;
@@ -148,5 +166,6 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
     const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);
     source->items.label_bytes = columns > 0 ? (uint32_t)(columns * sizeof(float)) : sizeof(uint16_t);
     TRY(add_validation(source, arrays, err));
+    TRY(check_tokens(source, arrays, err));
     return check_normalisation(source, arrays, err);
 }

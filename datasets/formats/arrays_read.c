@@ -148,8 +148,18 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     return status;
 }
 
+enum { MOST_TOKENS = 1 << 24 }; // whole numbers that a float32 tells apart
+
+static Status find_vocabulary(DatasetSource *source, const Arrays *arrays, Error *err) {
+    if (!arrays->found[VOCABULARY]) return STATUS_OK;
+    TRY(read_array(&source->items.tokens, arrays, VOCABULARY, MOST_TOKENS, "vocabularies", err));
+    if (source->items.tokens > 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: 0; give the number that all tokens are below", arrays->said[VOCABULARY]);
+}
+
 Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err) {
     TRY(find_users(source, arrays, err));
+    TRY(find_vocabulary(source, arrays, err));
     if (!arrays->is_single) return STATUS_OK;
     uint32_t *counts = source->counts;
     uint8_t *is_test = malloc(counts[DATASET_TRAIN]);
@@ -344,6 +354,25 @@ static Status read_both(DatasetBlock *block, const DatasetArrays of[DATASET_SPLI
     return read_owners(block, arrays, err);
 }
 
+// Labels that are classes are tokens that follow: there are as many classes as tokens.
+static Status settle_tokens(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const char *place,
+                            Error *err) {
+    const uint32_t tokens = block->items.tokens;
+    const size_t length = shape_size(block->shape);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS && tokens > 0; split++)
+        for (size_t i = 0; i < of[split].count * length; i++) {
+            float token;
+            memcpy(&token, of[split].samples + i * sizeof token, sizeof token);
+            if (!(token >= 0 && token < (float)tokens))
+                return fail(err, STATUS_DATA, "%s: token %g in row %zu, and the vocabulary says that all are below %u",
+                            place, (double)token, i / length, tokens);
+        }
+    if (tokens > 0 && !dataset_has_targets(&block->items) && tokens <= DATASET_MAX_CLASSES &&
+        (int)tokens > block->classes)
+        block->classes = (int)tokens;
+    return STATUS_OK;
+}
+
 Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Arrays arrays;
     DatasetSource again = {0};
@@ -367,5 +396,5 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
     // Columns of one-hot rows are classes, also without samples.
     if (array_is_one_hot(&arrays.headers[Y_TRAIN]) && (int)arrays.headers[Y_TRAIN].extent[1] > block->classes)
         block->classes = (int)arrays.headers[Y_TRAIN].extent[1];
-    return STATUS_OK;
+    return settle_tokens(block, of, source->folder, err);
 }

@@ -230,6 +230,7 @@ static const ClashRow clashes[] = {
     {TARGETS, {SMOOTHS, WEIGHS_CLASSES}, "those samples have no classes; leave it out"},
     {TARGETS, {ATTACKS_SAMPLES}, "those samples have no labels; take another attack"},
     {TARGETS, {DRIFTS_LABELS}, "those samples have no labels; take pixels or classes"},
+    {TOKENS, {BLURS, DRIFTS_PIXELS, BACKDOOR}, "those samples are tokens, whole numbers; leave it out"},
     {EMBEDS, {CROPS, FLIPS}, "an embedding reads no images; leave it out"},
     {EMBEDS, {BLURS, DRIFTS_PIXELS}, "an embedding reads whole numbers; leave it out"},
     {WHOLE_BATCHES, {WRITES},

@@ -55,7 +55,7 @@
     X(DECAYS, "weight-decay") X(DECAYS_SHARED, "weight-decay") X(CLIPS_GRADIENTS, "clip-grad-norm") \
     X(FREEZES, "freeze") X(HIDES_SAMPLES, "dp-sgd") X(WEIGHS_CLASSES, "class-weights") X(TUNES, "finetune-epochs") X(CHOOSES_BY_LOSS, "sampling") \
     X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") X(BCE, "loss") \
-    X(TRAINER, "trainer") X(NO_TRAINER, "trainer") X(AGGREGATOR, "aggregator") X(NO_IMAGES, "data") X(NO_SAMPLES, "data") X(TARGETS, "data") X(EMBEDS, "model") X(WHOLE_BATCHES, "model") \
+    X(TRAINER, "trainer") X(NO_TRAINER, "trainer") X(AGGREGATOR, "aggregator") X(NO_IMAGES, "data") X(NO_SAMPLES, "data") X(TARGETS, "data") X(TOKENS, "data") X(EMBEDS, "model") X(WHOLE_BATCHES, "model") \
     X(SEVERAL_NODES, "nodes") X(ON_GPU, "device")
 // clang-format on
 

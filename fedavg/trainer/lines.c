@@ -55,6 +55,7 @@ static void put_data(JsonObject *line, const RunMemory *memory) {
     json_begin(&told);
     put_wholes(&told, "shape", (int64_t[]){data->shape.channels, data->shape.rows, data->shape.columns}, 3);
     put_whole(&told, "classes", data->classes);
+    if (data->items.tokens > 0) put_whole(&told, "tokens", data->items.tokens);
     put_reals(&told, "scale", scale, channels);
     put_reals(&told, "shift", shift, channels);
     put_split(&told, "train", memory, DATASET_TRAIN);

@@ -203,10 +203,11 @@ class Examples(TrainerCase):
     def test_text_is_trained_to_a_perplexity(self):
         told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_text.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
         self.assertEqual(told.returncode, 0, told.stderr)
-        perplexities = json.loads(told.stdout)
-        self.assertLess(perplexities[-1], 20)
-        self.assertGreaterEqual(perplexities[-2], 20)
-        self.assertEqual(self.metrics("run")[-1]["target"], "perplexity<20")
+        perplexities = json.loads(told.stdout[: told.stdout.index("]") + 1])
+        self.assertLess(perplexities[-1], 70)
+        self.assertGreaterEqual(perplexities[-2], 70)
+        self.assertEqual(self.metrics("run")[-1]["target"], "perplexity<70")
+        self.assertEqual(self.metrics("run")[-1]["tokens_to_target"], self.rounds("run")[-1]["tokens_total"])
 
     @unittest.skipUnless(importlib.util.find_spec("peft") and importlib.util.find_spec("transformers"), "there is no PEFT, or no transformers")
     def test_an_adapter_on_a_frozen_gpt_2_trains_and_leaves_for_peft(self):

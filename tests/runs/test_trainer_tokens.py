@@ -2,7 +2,7 @@
 
 Usage: test_trainer_tokens.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, math, shutil, sys, unittest
+import json, math, os, sys, unittest
 
 from trainers import PACKAGE, TrainerCase, np, torch
 
@@ -96,6 +96,75 @@ class TrainerTokens(TrainerCase):
         self.assertIn("--until tokens=5: the trainer counts no tokens; give turn.add(..., tokens=N)", err)
         _, err = self.train(*JOB, "--model", "softmax", "--algorithm", "combine mean tokens", "--out", "no", code=64)
         self.assertIn("a trainer tells the samples of its clients", err)
+
+    # Texts ------------------------------------------------------------------------------------------------------------
+
+    def package(self):
+        sys.path.insert(0, PACKAGE)
+        import sounder
+        return sounder
+
+    def test_byte_pairs_are_those_of_a_loop_by_hand_and_lose_nothing(self):
+        texts = list(self.package().library_texts(["shlex", "typing"], 3000).values()) + ["aaaaa bbbb aaaaaaa", "", "é€"]
+        bpe = self.package().BPE.learn(texts, 280)
+        merged, joined = [list("".join(texts).encode())], []
+        for new in range(256, 280):  # texts are joined, as one; of equal counts the lowest pair
+            (tokens,) = merged
+            counts = {}
+            for pair in zip(tokens, tokens[1:]):
+                counts[pair] = counts.get(pair, 0) + 1
+            best = max(counts, key=lambda pair: (counts[pair], -pair[0], -pair[1]))
+            joined.append(best)
+            made, at = [], 0
+            while at < len(tokens):
+                both = tuple(tokens[at : at + 2]) == best
+                made.append(new if both else tokens[at])
+                at += 2 if both else 1
+            merged = [made]
+        self.assertEqual(bpe.pairs, joined)
+        self.assertEqual(bpe.encode("".join(texts)).tolist(), merged[0])
+        self.assertEqual([bpe.decode(bpe.encode(text)) for text in texts], texts)
+
+    def test_texts_are_rows_of_whole_numbers_for_nets_of_layers_and_trainers(self):
+        sounder = self.package()
+        texts = {name: "".join(chr(97 + (3 * i + len(name)) % 7) for i in range(90)) for name in ("a", "bb", "ccc")}
+        with self.assertWarnsRegex(UserWarning, "1 of 4 clients have fewer than 17 tokens and are left out: short"):
+            data = sounder.write_tokens(self.path("text.npz"), {**texts, "short": ["xy", "z"]}, length=8)
+        arrays = np.load(data)
+        self.assertEqual((arrays["x_train"].dtype, arrays["x_train"].shape, int(arrays["vocabulary"][0])), (np.uint16, (30, 8), 256))
+        joined = np.frombuffer(texts["bb"].encode(), np.uint8)
+        rows = np.concatenate([arrays["x_train"][arrays["client_train"] == 1], arrays["x_test"][arrays["client_test"] == 1]])
+        self.assertEqual(rows.ravel().tolist(), joined[:88].tolist())
+        self.assertEqual(arrays["y_train"][arrays["client_train"] == 1].tolist(), joined[8:88:8].tolist())
+        self.train("--data", "text.npz", "--model", "embedding 256 8; lstm 16 last; linear classes", "--rounds", "2", "--lr", "0.5", "--quiet", "--out", "engine")
+        self.assertEqual({line["client"] for line in self.metrics("engine") if line["type"] == "client"}, {0, 1, 2})
+        self.write("counts.py", COUNTS.replace("    net[", "    assert turn.own and next(iter(turn.batches()))[0].dtype == np.int64\n    net["))
+        self.train("--data", "text.npz", "--rounds", "1", "--quiet", "--trainer", f"{sys.executable} counts.py", "--out", "trainer")
+        _, err = self.train("--data", "text.npz", "--quiet", "--trainer", f"{sys.executable} counts.py", "--client-noise", "gaussian sigma=1", "--out", "no", code=64)
+        self.assertIn("those samples are tokens, whole numbers; leave it out", err)
+        for array, of, why in (("x_train", arrays["x_train"].astype(np.float32), "save x.astype('uint16')"), ("vocabulary", np.array([99]), "all are below 99"),
+                               ("vocabulary", np.array([0]), "0; give the number"), ("vocabulary", np.array([1, 2]), "give one number")):
+            np.savez(self.path("bad.npz"), **{**arrays, array: of})
+            self.assertIn(why, self.train("--data", "bad.npz", "--model", "softmax", "--out", "no", code=65)[1])
+
+    def test_clients_are_documents_files_or_a_column_and_large_vocabularies_have_four_bytes(self):
+        sounder, texts = self.package(), ["abcdefgh" * 3, "hgfedcba" * 3, "aabbccdd" * 3]
+        os.mkdir(self.path("files"))
+        for number, text in enumerate(texts):
+            with open(self.path("files", f"{number}.txt"), "w") as file:
+                file.write(text)
+        table = {"text": texts, "who": ["x", "y", "x"]}
+        sets = [np.load(sounder.write_tokens(self.path("set.npz"), of, length=4, **more))
+                for of, more in ((texts, {}), (self.path("files"), {}), (table, {"client": "who"}), (texts, {"client": ["x", "y", "x"]}))]
+        for one, two in ((0, 1), (2, 3)):
+            self.assertTrue(all(np.array_equal(sets[one][name], sets[two][name]) for name in sets[one]))
+        self.assertEqual([len(set(of["client_train"])) for of in sets], [3, 3, 2, 2])
+        wide = np.load(sounder.write_tokens(self.path("wide.npz"), texts, lambda text: [90_000 + ord(letter) for letter in text], length=4))
+        self.assertEqual((wide["x_train"].dtype, set(wide["y_train"]), wide["vocabulary"].tolist()), (np.uint32, {0}, [90_000 + ord("h") + 1]))
+        for of, more, why in ((["ab"], {}, "no client has two rows"), (texts, {"client": ["x"]}, "client: 1 for 3 texts"), ("nowhere", {}, "no folder"),
+                              (table, {"client": "whose"}, "no columns text and 'whose'"), (texts, {"test": 1}, "a share between 0 and 1")):
+            with self.assertRaisesRegex(sounder.Error, why):
+                sounder.write_tokens(self.path("no.npz"), of, length=4, **more)
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_diloco_is_a_loop_of_adamw_inside_and_nesterovs_sgd_outside(self):

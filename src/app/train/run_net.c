@@ -102,6 +102,7 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
     traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes != 1;
     traits.has[TRAIT_NO_SAMPLES] = !dataset_has_samples(&data->items);
     traits.has[TRAIT_TARGETS] = dataset_has_targets(&data->items);
+    traits.has[TRAIT_TOKENS] = data->items.tokens > 0;
     traits.has[TRAIT_EMBEDS] = layer_has(&spec->layers[0], READS_NUMBERS);
     traits.has[TRAIT_WHOLE_BATCHES] = spec_needs_whole_batches(spec);
     TRY(options_check_traits(options, &traits, err));

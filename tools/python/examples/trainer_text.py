@@ -1,60 +1,55 @@
-"""Text: a GRU predicts the next character, clients are authors, and the target is a perplexity.
+"""Text: a GRU predicts the next token under DiLoCo, clients are authors, and the target is a perplexity.
 
     python3 tools/python/examples/trainer_text.py [FOLDER]        (the authors are modules of Python's library)
 """
-import argparse, json, os, shlex, sys, tempfile, typing
-import numpy as np
+import os, sys, tempfile
 import sounder
 import torch
 from torch import nn
 
-LENGTH = 33  # characters of a sample
+TOKENS = 320
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.gru, self.out = nn.Embedding(128, 16), nn.GRU(16, 32, batch_first=True), nn.Linear(32, 128)
+        self.embed, self.gru, self.out = nn.Embedding(TOKENS, 24), nn.GRU(24, 48, batch_first=True), nn.Linear(48, TOKENS)
 
     def forward(self, tokens):
         return self.out(self.gru(self.embed(tokens))[0])
 
 
 def losses(net, turn):
-    for taken in turn.indices():  # characters as they are stored
-        text = torch.from_numpy(turn.x[taken].reshape(len(taken), LENGTH).astype(np.int64))
-        yield nn.functional.cross_entropy(net(text[:, :-1]).transpose(1, 2), text[:, 1:]), len(taken)
+    for x, y in turn.batches():  # rows of tokens, and the token that follows each row
+        x = x.flatten(1)
+        targets = torch.cat([x[:, 1:], y[:, None]], 1)
+        yield nn.functional.cross_entropy(net(x).transpose(1, 2), targets), len(x), x.numel()
 
 
 def train(net, turn):
-    optimizer = torch.optim.Adam(net.parameters(), lr=turn.lr)
-    for loss, samples in losses(net, turn):
+    optimizer = turn.keep(torch.optim.AdamW(net.parameters(), lr=turn.lr))
+    for loss, samples, tokens in losses(net, turn):
         optimizer.zero_grad()
         loss.backward()
         turn.correct()
         optimizer.step()
-        turn.add(loss, samples)
+        turn.add(loss, samples, tokens=tokens)
 
 
 def test(net, turn):
-    total = 0
-    for loss, samples in losses(net, turn):
-        turn.add(loss, samples)
-        total += float(loss) * samples
-    turn.metric(perplexity=np.exp(total / turn.samples))
+    for loss, samples, tokens in losses(net, turn):
+        turn.add(loss, samples, tokens=tokens)
 
 
 def start(folder):
-    texts = [np.fromfile(module.__file__, np.uint8) % 128 for module in (argparse, json, shlex, tempfile, typing)]
-    rows = [text[: len(text) // LENGTH * LENGTH].reshape(-1, LENGTH)[:400] for text in texts]
-    x, author = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
-    test = np.arange(len(x)) % 10 == 0
-    data = sounder.write_data(f"{folder}/text.npz", train=(x[~test], author[~test]), test=(x[test], author[test]), client=author[~test])
-    run = sounder.train(f"{folder}/run", data=data, trainer=os.path.abspath(__file__), rounds=10, lr=0.01, target="perplexity<20", stop_at_target=True)
-    print([round(row["test_metrics"]["perplexity"], 1) for row in run.rows("round")])
+    texts = sounder.library_texts(["argparse", "json.decoder", "shlex", "tempfile", "typing"], most_bytes=12_000)
+    data = sounder.write_tokens(f"{folder}/text.npz", texts, sounder.BPE.learn(texts.values(), TOKENS), length=32)
+    run = sounder.train(f"{folder}/run", data=data, trainer=os.path.abspath(__file__), algorithm="diloco H=10", rounds=10, lr=0.01,
+                        client_optimizer_state="keep", target="perplexity<70", stop_at_target=True)
+    print([round(row["test_metrics"]["perplexity"], 1) for row in run.rows("round")], run.rows("round")[-1]["tokens_total"], "tokens")
 
 
 if "SOUNDER_TRAINER" in os.environ:
-    sounder.serve(Net, train, test, whole_test=True)
+    sounder.serve(Net, train, test, state=torch.optim.AdamW)
 else:
     start(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())

@@ -19,8 +19,9 @@ from .onnx_write import export_onnx
 from .referee import Verdict, referee
 from .runs import Run, plan, resume, start, sweep, train
 from .seeds import seed_of_run
+from .tokens import BPE, library_texts, write_tokens
 from .trainer import check, serve, turns
 
 seed_of_run()
 
-__all__ = ["Error", "Run", "Verdict", "aggregate", "check", "export_onnx", "from_partitions", "layers", "plan", "program", "referee", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_weights"]
+__all__ = ["BPE", "Error", "Run", "Verdict", "aggregate", "check", "export_onnx", "from_partitions", "layers", "library_texts", "plan", "program", "referee", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_tokens", "write_weights"]

@@ -132,6 +132,23 @@ def _splits(train, test, validation, ask):
     return of
 
 
+def write_arrays(path, arrays):
+    """The file .npz of these arrays, whole or not at all; its full path."""
+    path = os.fspath(path)
+    if not path.endswith(".npz"):
+        raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".npz", delete=False) as file:
+        try:
+            np.savez(file, **arrays)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return os.path.abspath(path)
+
+
 def write_data(path, train, test=None, client=None, test_client=None, mean=None, std=None, validation=None, columns=None,
                size=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8
@@ -167,19 +184,7 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     for name, value in (("mean", mean), ("std", std)):
         if value is not None:
             arrays[name] = np.atleast_1d(float_array(value, name, "<f8"))
-    path = os.fspath(path)
-    if not path.endswith(".npz"):
-        raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".npz", delete=False) as file:
-        try:
-            np.savez(file, **arrays)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    return os.path.abspath(path)
+    return write_arrays(path, arrays)
 
 
 def _pair(part, columns):

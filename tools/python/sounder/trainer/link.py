@@ -172,11 +172,14 @@ class Data:
         self.options = options or {}
         self.shape = tuple(told["shape"])
         self.classes = told["classes"]
+        self.tokens = told.get("tokens", 0)  # samples are whole numbers below this; 0: they are not
         self.scale, self.shift = (np.array(told[name], np.float32).reshape(-1, 1, 1) for name in ("scale", "shift"))
         self.splits = {name: Split(told[name], self.shape) for name in ("train", "test")}
 
     def enter(self, samples):
-        """Samples as they enter a net: float32, normalised if they were pixels."""
+        """Samples as they enter a net: float32, normalised if they were pixels, or int64 if they are tokens."""
+        if self.tokens:
+            return samples.astype(np.int64)
         if samples.dtype != np.uint8:
             return np.array(samples)
         return samples.astype(np.float32) * self.scale + self.shift

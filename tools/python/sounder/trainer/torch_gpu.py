@@ -110,7 +110,9 @@ class GpuDesk:
             y = split.y[taken]
             y = torch.from_numpy(y.astype(np.int64) if y.dtype == np.uint16 else y).to(self.device)
             x = torch.from_numpy(split.x[taken]).to(self.device) if samples is None else samples[torch.from_numpy(taken).to(self.device)]
-            if x.dtype == torch.uint8:
+            if data.tokens:
+                x = x.long()
+            elif x.dtype == torch.uint8:
                 scale, shift = (torch.from_numpy(part).to(self.device) for part in (data.scale, data.shift))
                 x = x.float().mul_(scale).add_(shift)
             yield from zip(x.split(sizes), y.split(sizes))
