@@ -13,7 +13,8 @@ TOKENS = 320
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.gru, self.out = nn.Embedding(TOKENS, 24), nn.GRU(24, 48, batch_first=True), nn.Linear(48, TOKENS)
+        self.embed, self.out = nn.Embedding(TOKENS, 24), nn.Linear(48, TOKENS)
+        self.gru = nn.GRU(24, 48, batch_first=True)
 
     def forward(self, tokens):
         return self.out(self.gru(self.embed(tokens))[0])
@@ -44,9 +45,10 @@ def test(net, turn):
 def start(folder):
     texts = sounder.library_texts(["argparse", "json.decoder", "shlex", "tempfile", "typing"], most_bytes=12_000)
     data = sounder.write_tokens(f"{folder}/text.npz", texts, sounder.BPE.learn(texts.values(), TOKENS), length=32)
-    run = sounder.train(f"{folder}/run", data=data, trainer=os.path.abspath(__file__), algorithm="diloco H=10", rounds=10, lr=0.01,
-                        client_optimizer_state="keep", target="perplexity<70", stop_at_target=True)
-    print([round(row["test_metrics"]["perplexity"], 1) for row in run.rows("round")], run.rows("round")[-1]["tokens_total"], "tokens")
+    run = sounder.train(f"{folder}/run", data=data, trainer=os.path.abspath(__file__), algorithm="diloco H=10",
+                        rounds=10, lr=0.01, client_optimizer_state="keep", target="perplexity<70", stop_at_target=True)
+    rounds = run.rows("round")
+    print([round(row["test_metrics"]["perplexity"], 1) for row in rounds], rounds[-1]["tokens_total"], "tokens")
 
 
 if "SOUNDER_TRAINER" in os.environ:

@@ -1,5 +1,5 @@
-"""A corpus that every machine has: python3 -m sounder.corpus OUT.npz [LENGTH [VOCABULARY]] writes modules of Python's own library as rows of tokens,
-a client per module, by byte pairs that are learned from them."""
+"""A corpus that every machine has: python3 -m sounder.corpus OUT.npz [LENGTH [VOCABULARY]] writes modules of
+Python's own library as rows of tokens, a client per module, by byte pairs that are learned from them."""
 import sys
 
 from . import BPE, Error, library_texts, write_tokens

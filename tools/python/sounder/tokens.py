@@ -1,4 +1,4 @@
-"""Texts as rows of tokens for --data, and a tokenizer that is learned from any texts, such as the modules of Python's own library."""
+"""Texts as rows of tokens for --data, and a tokenizer that is learned from any texts, as Python's own library."""
 import os
 import sysconfig
 import warnings
@@ -34,8 +34,8 @@ def _joined(tokens, pair, new):
 
 
 class BPE:
-    """Byte pairs: BPE.learn(texts, vocabulary) joins the most frequent pair of neighbours again and again (Sennrich, Haddow, Birch 2016),
-    of equally frequent ones the pair with the lower numbers."""
+    """Byte pairs: BPE.learn(texts, vocabulary) joins the most frequent pair of neighbours again and again
+    (Sennrich, Haddow, Birch 2016), of equally frequent ones the pair with the lower numbers."""
 
     def __init__(self, pairs):
         self.pairs = [tuple(pair) for pair in pairs]
@@ -50,14 +50,15 @@ class BPE:
     @classmethod
     def learn(cls, texts, vocabulary=512):
         if not 257 <= vocabulary <= 4096:
-            raise Error(f"vocabulary={vocabulary}: give 257 to 4096; larger ones are for the tokenizers of other libraries")
+            raise Error(f"vocabulary={vocabulary}: give 257 to 4096; more are for tokenizers of other libraries")
         tokens = np.concatenate([Bytes().encode(text) for text in texts]).astype(np.int64)
         pairs = []
         for new in range(256, vocabulary):
             counts = np.bincount(tokens[:-1] * new + tokens[1:])
             best = int(counts.argmax())
             if counts[best] < 2:
-                raise Error(f"vocabulary={vocabulary}: after {new} tokens no pair occurs twice; give more text, or a smaller vocabulary")
+                raise Error(f"vocabulary={vocabulary}: after {new} tokens no pair occurs twice; give more text, "
+                            "or a smaller vocabulary")
             pairs.append((best // new, best % new))
             tokens = _joined(tokens, pairs[-1], new)
         return cls(pairs)
@@ -73,10 +74,12 @@ class BPE:
 
 
 def library_texts(modules=None, most_bytes=40_000):
-    """{name: source} of modules of Python's own library, which every machine has; without names, of its 100 first files of 8 KB and
-    more, by name. most_bytes: of each, from its beginning."""
+    """{name: source} of modules of Python's own library, which every machine has; without names, of its 100 first files
+    of 8 KB and more, by name. most_bytes: of each, from its beginning."""
     folder = sysconfig.get_paths()["stdlib"]
-    names = modules or [name[:-3] for name in sorted(os.listdir(folder)) if name.endswith(".py") and os.path.getsize(os.path.join(folder, name)) >= 8192][:100]
+    files = [name for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+    sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in files}
+    names = modules or [name[:-3] for name, size in sizes.items() if size >= 8192][:100]
     texts = {}
     for name in names:
         with open(os.path.join(folder, *name.split(".")) + ".py", encoding="utf-8", errors="replace") as file:
@@ -86,7 +89,8 @@ def library_texts(modules=None, most_bytes=40_000):
 
 def _files(folder):
     if not os.path.isdir(folder):
-        raise Error(f"texts: {os.fspath(folder)[:80]!r}: no folder; give a folder of files, a list of texts, or a dict {{client: text}}")
+        raise Error(f"texts: {os.fspath(folder)[:80]!r}: no folder; give a folder of files, a list of texts, or a dict "
+                    "{client: text}")
     files = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -105,7 +109,7 @@ def _column(texts, client):
 
 
 def _documents(texts, client):
-    """[(client, text)]: of a table's rows with a column, a dict {client: text or list}, the files of a folder, or a list."""
+    """[(client, text)]: of a table with a column, a dict {client: text or list}, the files of a folder, or a list."""
     if isinstance(client, str):
         return _column(texts, client)
     if isinstance(texts, dict):
@@ -144,10 +148,12 @@ def _by_client(texts, client, tokenizer, length):
     of = {name: np.concatenate(parts) for name, parts in of.items()}
     short = [str(name) for name, tokens in of.items() if len(tokens) < 2 * length + 1]
     if len(short) == len(of):
-        raise Error(f"length={length}: no client has two rows and the token that follows; give more text, or a smaller length")
+        raise Error(f"length={length}: no client has two rows and the token that follows; give more text, or a smaller "
+                    "length")
     if short:
-        warnings.warn(f"{len(short)} of {len(of)} clients have fewer than {2 * length + 1} tokens and are left out: {', '.join(short[:5])}"
-                      f"{', ...' if len(short) > 5 else ''}", stacklevel=3)
+        names = ", ".join(short[:5]) + (", ..." if len(short) > 5 else "")
+        warnings.warn(f"{len(short)} of {len(of)} clients have fewer than {2 * length + 1} tokens and are left out: "
+                      f"{names}", stacklevel=3)
     return [tokens for tokens in of.values() if len(tokens) >= 2 * length + 1]
 
 
@@ -168,7 +174,8 @@ def _typed(arrays, tokenizer):
     tokens = np.concatenate([arrays[name].ravel() for name in ("x_train", "x_test", "y_train", "y_test")])
     vocabulary = max(int(tokens.max()) + 1, _size(tokenizer) or 0)
     if vocabulary > MOST_TOKENS or tokens.min() < 0:
-        raise Error(f"tokenizer: {vocabulary:,} tokens, or a negative one; give numbers from 0 to below {MOST_TOKENS:,}")
+        raise Error(f"tokenizer: {vocabulary:,} tokens, or a negative one; give numbers from 0 to below "
+                    f"{MOST_TOKENS:,}")
     for name in ("x_train", "x_test"):
         arrays[name] = arrays[name].astype("<u2" if vocabulary <= 1 << 16 else "<u4")
     for name in ("y_train", "y_test"):
@@ -177,13 +184,15 @@ def _typed(arrays, tokenizer):
 
 
 def write_tokens(path, texts, tokenizer=None, length=256, client=None, test=0.1):
-    """Writes texts as rows of tokens for --data, x (N,length) of uint16 or uint32, and returns the path. y is the token that follows its row
-    (0 for all if there are more than 65,535): nets of layers predict it, a trainer has it as the last target. turn.batches() gives rows of int64.
+    """Writes texts as rows of tokens for --data, x (N,length) of uint16 or uint32, and returns the path. y is the token
+    that follows its row (0 for all if there are more than 65,535): nets of layers predict it, a trainer has it as the
+    last target. turn.batches() gives rows of int64.
 
-    texts: a list, of which each document is a client, unless client= has a name for each; a dict {client: text or list of them}; a folder,
-    of which each file is a client; or a table with the column text (a Hugging Face data set, pandas), where client= names a column. Texts of one
-    client are joined. tokenizer: an object with encode, or a function, that gives numbers (of tokenizers, transformers, tiktoken, sounder.BPE);
-    None: bytes. test: the share of each client's rows, its last ones, that are for tests."""
+    texts: a list, of which each document is a client, unless client= has a name for each; a dict {client: text or list
+    of them}; a folder, of which each file is a client; or a table with the column text (Hugging Face, pandas),
+    where client= names a column. Texts of one client are joined. tokenizer: an object with encode, or a function, that
+    gives numbers (of tokenizers, transformers, tiktoken, sounder.BPE); None: bytes. test: the share of each client's
+    rows, its last ones, that are for tests."""
     if length < 1 or not 0 < test < 1:
         raise Error(f"length={length}, test={test}: give rows of at least 1 token, and a share between 0 and 1")
     tokenizer = tokenizer or Bytes()

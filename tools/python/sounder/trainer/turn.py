@@ -260,11 +260,11 @@ class Turn:
         return self._told["batches"]
 
     def add(self, loss, samples, hits=None, weight=None, tokens=None, **metrics):
-        """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
-        which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8. weight: what the figures
-        are means over in place of samples; the run then has the loss so weighed, too, as weighted_loss. tokens: how many the batch had; the
-        run counts them, weighs by them unless weight says otherwise, and has the perplexity, exp(weighted_loss), unless the program has
-        one of its own."""
+        """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or
+        in none, which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8.
+        weight: what the figures are means over in place of samples; the run then has the loss so weighed, too, as
+        weighted_loss. tokens: how many the batch had; the run counts them, weighs by them unless weight says otherwise,
+        and has the perplexity, exp(weighted_loss), unless the program has one of its own."""
         self._adds += 1
         self._tokens += 0 if tokens is None else _whole("tokens", tokens)
         weight = tokens if weight is None else weight
