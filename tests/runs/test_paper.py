@@ -127,6 +127,10 @@ class Paper(RunCase):
         self.assertEqual(summary["class_names"], ["alive", "died"])
         self.assertAlmostEqual(summary["test_f1"], summary["test_f1_by_class"][1])
 
+    def test_commas_part_algorithms_with_numbers(self):
+        out = self.call("sweep", "--data", TABLE, "--model", "softmax", "--algorithm", "fedavg,fedprox mu=0.1, scaffold", "--dry-run", "--out", "s")[0]
+        self.assertEqual(re.findall(r"--algorithm=(fedprox mu=0\.1|\S+)", out), ["fedavg", "fedprox mu=0.1", "scaffold"])
+
     def test_top_of_a_sweep_shows_one_of_its_runs(self):
         self.sweep_of("sweep")
         self.assertIn("sweep/algorithm=", self.call("top", "sweep", "--once")[0])
@@ -158,8 +162,10 @@ class Paper(RunCase):
                          [f"{float(row['accuracy_percent']):.2f} ± {float(row['accuracy_percent_std']):.2f}" for row in rows])
         self.assertIn("best of all runs and rounds", [name for _, name in data["facts"]])
         self.assertEqual(data["title"], "6 runs on wards.csv")
+        self.assertIn("is a web page: write --out page.html", self.call("report", "sweep", "--out", "page.pdf", code=64)[1])
 
     def test_short_names_of_figures_are_goals_too(self):
+        self.assertRegex(self.call("help", "roc_auc")[0], r"(?s)^AUC, a figure .*--show auc.*--target auc=VALUE +--patience-by auc\n")
         for name, key in (("acc", "test_accuracy"), ("bacc", "test_balanced_accuracy"), ("f1", "test_f1"), ("roc_auc", "test_auc")):
             self.run_of(name, "--target", f"{name}=0.99", "--rounds", "1")
             self.assertEqual(self.metrics(name)[0]["figure"], key)

@@ -14,6 +14,7 @@
 #include "base/text_stream.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
+#include "fedavg/figures/figure.h"
 
 EMBED(help_data, HELP_TEXTS "/data.txt");
 
@@ -117,6 +118,23 @@ static bool print_own_options(FILE *file, Suggestion *suggestion, bool follows) 
     return found;
 }
 
+// A figure of a test by its key or one of its further names.
+static bool print_figure(FILE *file, const char *typed) {
+    const Figure *figure = figure_by_name(typed), *told = figure;
+    if (!figure) return false;
+    while (!told->help && told > figure_table) // the row before tells of this one, too
+        told--;
+    fprintf(file, "%s, a figure of a test", figure->title);
+    if (figure->also) fprintf(file, " (also: %s)", figure->also);
+    fputs("\n", file);
+    if (told->help) print_paragraph(file, 2, told->help);
+    fprintf(file, "  sounder runs --show %s    sounder runs --clients --show %s\n", figure->key, figure->key);
+    if (figure->of_run.name)
+        fprintf(file, "  --target %sVALUE    --patience-by %s\n", figure->of_run.begun, figure->of_run.name);
+    fputs("  all figures: sounder help metrics\n", file);
+    return true;
+}
+
 static Status print_topic(FILE *file, const char *name, Error *err) {
     char typed[64];
     snprintf(typed, sizeof typed, "%s", name + strspn(name, "-"));
@@ -135,6 +153,7 @@ static Status print_topic(FILE *file, const char *name, Error *err) {
     if (option) print_option(file, option);
     const bool is_own = print_own_options(file, &suggestion, option != NULL);
     if (help_print_name(file, &suggestion, option || is_own) || option || is_own) return STATUS_OK;
+    if (print_figure(file, typed)) return STATUS_OK;
     option_suggest(&suggestion);
     char remedy[256];
     const bool is_exact = suggestion.best && suggestion.distance == 0;

@@ -304,6 +304,12 @@ static Status write_page(const char *path, const char *text, size_t bytes, Error
     char *slash = strrchr(parent, '/');
     const char *name = slash ? path + (slash - parent) + 1 : path;
     if (slash) slash[slash == parent] = '\0';
+    static const char *const others[] = {".pdf", ".png", ".svg"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strlen(name) > 4 && strcmp(name + strlen(name) - 4, others[i]) == 0)
+            return fail(err, STATUS_USAGE,
+                        "--out %.200s: a report is a web page: write --out %.*s.html; --svg FOLDER writes pictures",
+                        path, (int)strlen(path) - 4, path);
     if (!*name)
         return fail(err, STATUS_USAGE, "-o %.200s: is a folder; give a file, such as %.200sreport.html", path, path);
     const Folder folder = {.fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),

@@ -43,6 +43,7 @@ static Status add_item(SweepAxis *axis, const char *text, size_t length, Error *
 static Status add_list(SweepAxis *axis, const char *text, const char *separator, Error *err) {
     const bool are_lists = *separator == ';';
     do {
+        text += strspn(text, " ");
         const size_t length = strcspn(text, separator);
         if (length == 0)
             return fail(err, STATUS_USAGE, "--%s: a value is missing %s", axis->option->name,
@@ -90,6 +91,19 @@ static Status add_text(SweepAxis *axis, const char *text, Error *err) {
     return STATUS_OK;
 }
 
+// Whether each piece between commas begins with a name of the option's table: "fedavg,fedprox mu=0.1".
+static bool are_named(const Option *option, const char *text) {
+    for (const char *piece = text; *piece; piece += strcspn(piece, ","), piece += *piece == ',') {
+        const size_t blank = strspn(piece, " "), length = strcspn(piece + blank, " ,;");
+        const char *name;
+        bool known = false;
+        for (size_t i = 0; !known && (name = option_name_in_table(option, i)); i++)
+            known = strlen(name) == length && memcmp(name, piece + blank, length) == 0;
+        if (!known) return false;
+    }
+    return true;
+}
+
 // A value of some options is itself a list: commas belong to it where its parts are no values, as one weight alone is
 // none; otherwise they could mean both, but for the shares of --attackers.
 static Status add_values(SweepAxis *axis, const char *text, Error *err) {
@@ -101,7 +115,8 @@ static Status add_values(SweepAxis *axis, const char *text, Error *err) {
             return add_list(axis, text, ";", err);
         if (strchr(text, ',') && !are_values) return refuse_commas(axis, text, err);
     }
-    if (is_text && strpbrk(text, " {}")) return add_text(axis, text, err);
+    const bool are_several = strchr(text, ',') && !strpbrk(text, "{}") && are_named(option, text);
+    if (is_text && strpbrk(text, " {}") && !are_several) return add_text(axis, text, err);
     return add_list(axis, text, ",", err);
 }
 
