@@ -66,9 +66,8 @@ ConvSizes ISA_NAME(dense_sizes)(const Layer *layer) {
 enum { CHANNELS_TOGETHER = 16 };
 
 // places and reads are meet's, as constants where this is inlined for the common maps.
-ALWAYS_INLINE void pack_maps(float *packed, float *transposed, const float *weight, const Meetings *meet, int places,
-                             int reads) {
-    const size_t rows = (size_t)(meet->outs * places), columns = (size_t)(meet->ins * reads);
+ALWAYS_INLINE void pack_maps(float *packed, const float *weight, const Meetings *meet, int places, int reads) {
+    const size_t columns = (size_t)(meet->ins * reads);
     for (int first = 0; first < meet->ins; first += CHANNELS_TOGETHER) {
         const int end = first + CHANNELS_TOGETHER < meet->ins ? first + CHANNELS_TOGETHER : meet->ins;
         for (int o = 0; o < meet->outs; o++)
@@ -77,9 +76,7 @@ ALWAYS_INLINE void pack_maps(float *packed, float *transposed, const float *weig
                 for (int p = 0; p < places; p++)
                     for (int q = 0; q < reads; q++) {
                         const int tap = meet->tap[p * reads + q];
-                        const float value = tap < 0 ? 0 : taps[tap];
-                        packed[(size_t)(o * places + p) * columns + (size_t)(c * reads + q)] = value;
-                        if (transposed) transposed[(size_t)(c * reads + q) * rows + (size_t)(o * places + p)] = value;
+                        packed[(size_t)(o * places + p) * columns + (size_t)(c * reads + q)] = tap < 0 ? 0 : taps[tap];
                     }
             }
     }
@@ -88,14 +85,14 @@ ALWAYS_INLINE void pack_maps(float *packed, float *transposed, const float *weig
 // The matrix, and its transpose where columns want that.
 void ISA_NAME(dense_pack)(float *packed, const float *weight, const Layer *layer) {
     const Meetings meet = meetings_of(layer);
-    const size_t floats = (size_t)meet.point.out.channels * (size_t)meet.point.in.channels;
-    float *transposed = columns_transpose(meet.point.out.channels) ? packed + floats : NULL;
+    const size_t rows = (size_t)meet.point.out.channels, columns = (size_t)meet.point.in.channels;
     if (meet.out_places == 1 && meet.in_places == 1)
-        pack_maps(packed, transposed, weight, &meet, 1, 1);
+        pack_maps(packed, weight, &meet, 1, 1);
     else if (meet.out_places == 4 && meet.in_places == 4)
-        pack_maps(packed, transposed, weight, &meet, 4, 4);
+        pack_maps(packed, weight, &meet, 4, 4);
     else
-        pack_maps(packed, transposed, weight, &meet, meet.out_places, meet.in_places);
+        pack_maps(packed, weight, &meet, meet.out_places, meet.in_places);
+    if (columns_transpose((int)rows)) transpose(packed + rows * columns, rows, packed, columns, rows, columns);
 }
 
 // Adds the gradient of each pair to the tap in which it meets; a tap that meets padding alone has none.
