@@ -346,7 +346,8 @@ typedef struct Control {
     _Atomic uint32_t given_up[MAX_WORKERS]; // 1: the worker ends by a trainer that will not do better elsewhere
     _Atomic uint32_t samples_warned;        // 1: the log says that a turn was trained on more samples than it has
     _Atomic uint32_t steps_warned;          // 1: the log says that trainers make other steps than asked
-    _Atomic uint32_t trainer_reads;         // what trainers have read of the options (trainer/reads.h)
+    _Atomic uint32_t parts_warned;  // 1: the log says that a figure of a whole turn is a mean over parts of a test
+    _Atomic uint32_t trainer_reads; // what trainers have read of the options (trainer/reads.h)
     TrainerFaults faults[MAX_WORKERS];
     _Atomic int32_t trainer_pids[MAX_WORKERS]; // as the trainer of a rank has told it; 0: it has not
     _Atomic int32_t guard_pids[MAX_WORKERS];   // of the guard of a rank's trainer; 0: it has none, or is a fork

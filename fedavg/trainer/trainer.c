@@ -275,6 +275,14 @@ static void tell_gpu(const Trainer *trainer, const json_t *gpu) {
              floor(free_bytes / each));
 }
 
+// F1 of each half of a test has a mean that is not F1 of the test. Once per run.
+static void warn_of_parts(Control *control, const char *metric) {
+    if (!metric || atomic_exchange(&control->parts_warned, 1) != 0) return;
+    log_warning("%.64s of turn.metric is the mean over parts of the test, %d samples each: where no mean over parts is "
+                "right, let serve(..., whole_test=True) give a test all of its samples",
+                metric, EVALUATION_CHUNK);
+}
+
 enum { MOST_TOLD = 1 << 20 }; // test samples of a client: with a million such clients their sum still fits
 
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
@@ -299,6 +307,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     trainer_read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
     tell_gpu(trainer, json_object_get(told, "gpu"));
+    warn_of_parts(trainer->memory->control, json_string_value(json_object_get(told, "of_part")));
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
     // trying again would not mend it, therefore it ends the run.
     if (!turn->tests) return STATUS_OK;

@@ -179,6 +179,13 @@ class Turns(TrainerCase):
             seen = {line.split("epochs ")[1].strip() for line in file if line.startswith("rank")}
         self.assertEqual(seen, {"[[15, 15, 10], [15, 15, 10]] [25, 15, 25, 15]"})
 
+    def test_a_figure_of_parts_of_a_test_is_told_once(self):
+        for whole in (False, True):
+            self.write("parts.py", COUNTS.replace("TAIL", "pass").replace("HITS", "0)\n    turn.metric(f1=0.5").replace("state=2", f"whole_test={whole}"))
+            _, err = self.call("train", "--trainer", f"{sys.executable} parts.py", "--data", "synthetic:1x4x4:40:1200", "--clients", "2", "--rounds", "2", "--quiet",
+                               "--out", str(whole))
+            self.assertEqual(err.count("f1 of turn.metric is the mean over parts of the test, 500 samples each"), int(not whole), err)
+
     def test_threads_of_tokenizers_are_named_with_their_variable(self):
         thread = "import ctypes, types, sys\nlibc = ctypes.CDLL(None)\nsys.modules['tokenizers'] = types.ModuleType('tokenizers')\n" \
                  "libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, ctypes.cast(libc.pause, ctypes.c_void_p), None)\n"

@@ -382,6 +382,8 @@ class Turn:
             answer["kept"] = self._kept.used()
         if self.trains and self._told.get("asks_gpu") and getattr(self._net, "gpu", None):
             answer["gpu"] = self._net.gpu.use()
+        if self._of_turn and self.part == "test" and self.samples < len(self._data.splits[self.split].y):
+            answer["of_part"] = next(iter(self._of_turn))
         metrics = self._told_metrics(samples or self.samples)
         if metrics:
             answer["metrics"] = metrics
