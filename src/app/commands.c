@@ -72,9 +72,9 @@ const Command commands[] = {
      .run = command_replay},
     {.name = "export",
      .also = "referee federation",
-     .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE] | --peft FOLDER",
-     .brief = "RUN --federation FOLDER|--client K|--peft FOLDER",
-     .summary = "a run's federation as arrays; a client's own model; an adapter for PEFT",
+     .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE] | --peft FOLDER | --flower FOLDER",
+     .brief = "RUN --federation FOLDER|--client K|--peft FOLDER|--flower FOLDER",
+     .summary = "a run's federation as arrays; a client's own model; an adapter for PEFT; a Flower app",
      .purpose =
          "writes a run's federation as arrays, to check another implementation against, or a client's own model.",
      .description =
@@ -92,7 +92,10 @@ const Command commands[] = {
          "what it reaches on the client's own samples. sounder eval RUN --client K says that alone. An algorithm that "
          "trains one model for all clients has no such file.\n"
          "--peft is for runs with a trainer in Python (--trainer), whose program is read again: it writes the adapter "
-         "of its net with PEFT's own names and configuration.",
+         "of its net with PEFT's own names and configuration.\n"
+         "--flower writes such a run as a Flower app: its functions train and test a client of load(partition), which "
+         "reads the samples of the run until you write another, and flwr run trains it (--federation-config "
+         "num-supernodes=CLIENTS). Algorithms other than Flower's strategies are refused.",
      .options = &export_options,
      .run = command_export},
     {.name = "data",

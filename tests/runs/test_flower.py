@@ -24,6 +24,28 @@ logging.getLogger("flwr").setLevel(logging.ERROR)
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 
 
+EXPORTED = '''
+import sys
+sys.path.append(PACKAGE)
+import numpy as np, sounder
+
+def train(net, turn):
+    for x, y in turn.batches():
+        x = x.reshape(len(x), -1) * np.float32(turn.options.get("scale", 1))
+        out = np.exp(x @ net["w"])
+        slope = out / out.sum(1, keepdims=True) - np.eye(10, dtype=np.float32)[y]
+        gradient = {"w": x.T @ slope / len(y)}
+        turn.correct(gradient)
+        net["w"] -= np.float32(turn.lr) * gradient["w"]
+        turn.add(1.0, len(y))
+
+def test(net, turn):
+    turn.add(float(np.abs(net["w"]).sum()), turn.samples)
+
+sounder.serve(lambda data: {"w": np.full((int(np.prod(data.shape)), data.classes), 0.01, np.float32)}, train, test)
+'''
+
+
 class Local(Grid):
     """Nodes in this process, which keep their states."""
 
@@ -100,6 +122,39 @@ class Flower(TrainerCase):
         process.wait()
         self.train("--resume", "killed", "--workers", "2", "--quiet")
         self.assertEqual(self.bits("whole"), self.bits("killed"))
+
+    def test_a_run_leaves_as_an_app_whose_server_gets_the_weights_of_the_run(self):
+        config = ["--data", "synthetic:1x1x4:90:30", "--clients", str(CLIENTS), "--partition", "dirichlet", "--rounds", "3", "--lr", "0.1", "--trainer", f"{sys.executable} own.py", "--quiet"]
+        self.write("own.py", EXPORTED)
+        for name, algorithm in (("mean", "fedavg"), ("prox", "fedprox mu=0.7"), ("momentum", "fedavgm beta=0.5")):
+            with self.subTest(name):
+                self.train(*config, "--algorithm", algorithm, "--trainer-option", "scale=2", "--out", name)  # a batch has all of a client's samples
+                self.assertIn("Flower app: ", self.call("export", name, "--flower", f"{name}-app")[0])
+                theirs, first = self.by_exported(self.path(f"{name}-app"))
+                ours = self.weights(name)["w"]
+                update = abs(theirs - first).max()
+                self.assertGreater(update, 1e-2)
+                self.assertLess(abs(ours - theirs.reshape(-1)).max(), 3e-6 * update)  # an ulp of these weights is 1e-6 of it
+        self.assertIn("name a new folder", self.call("export", "mean", "--flower", "mean-app", code=73)[1])
+        self.train(*config, "--algorithm", "scaffold", "--rounds", "1", "--out", "scaffold")
+        self.assertIn('"scaffold" is no strategy of Flower\'s', self.call("export", "scaffold", "--flower", "no", code=64)[1])
+        self.train(*config, "--drop-out", "0.5", "--rounds", "1", "--out", "drops")
+        self.assertIn("--drop-out 0.5 of the run has no equal", self.call("export", "drops", "--flower", "no", code=64)[1])
+
+    def by_exported(self, app):
+        """The weights of the app's server, and those with which it began."""
+        with open(os.path.join(app, "pyproject.toml"), "rb") as file:
+            config = tomllib.load(file)["tool"]["flwr"]["app"]["config"]
+        config["result"] = os.path.join(app, "result.npz")
+        for module in [one for one in sys.modules if one.split(".")[0] == "federation_app"]:
+            del sys.modules[module]
+        sys.path.insert(0, app)
+        try:
+            server, client = (importlib.import_module(f"federation_app.{part}_app").app for part in ("server", "client"))
+            server(Local(client, config), Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config=config))
+        finally:
+            sys.path.remove(app)
+        return np.load(config["result"])["w"], np.load(os.path.join(app, "federation", "round-000000.npz"))["weights/w"]
 
     def test_what_is_not_known_is_refused_in_one_sentence(self):
         own = "type('Own', (FedAvg,), {})()"

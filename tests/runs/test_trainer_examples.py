@@ -211,7 +211,7 @@ class Examples(TrainerCase):
 
     @unittest.skipUnless(importlib.util.find_spec("peft") and importlib.util.find_spec("transformers"), "there is no PEFT, or no transformers")
     def test_an_adapter_on_a_frozen_gpt_2_trains_and_leaves_for_peft(self):
-        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_lora.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_lora.py"), self.folder.name], text=True, capture_output=True, timeout=3 * DEADLINE)
         self.assertEqual(told.returncode, 0, told.stderr)
         losses = json.loads(told.stdout)
         self.assertLess(losses[-1], losses[0])

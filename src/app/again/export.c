@@ -40,6 +40,7 @@ typedef struct ExportOptions {
     int client;                         // whose model is wanted; -1: the federation is
     char out[OPTION_TEXT_BYTES];        // its file; "": in the run's folder
     char peft[OPTION_TEXT_BYTES];       // a folder for the adapter of the trainer's net
+    char flower[OPTION_TEXT_BYTES];     // a folder for the run as a Flower app
 } ExportOptions;
 
 #define FIELD(member) .offset = offsetof(ExportOptions, member)
@@ -58,6 +59,8 @@ static const Option rows[] = {
      .help = "file of the client's model"},
     {.name = "peft", .type = OPTION_TEXT, FIELD(peft), .placeholder = "FOLDER", .derived = "not written",
      .help = "write the adapter of a trainer's net (PEFT) into a new folder, as PeftModel.from_pretrained and --init read it"},
+    {.name = "flower", .type = OPTION_TEXT, FIELD(flower), .placeholder = "FOLDER", .derived = "not written",
+     .help = "write the run as a Flower app into a new folder: the trainer's own functions as its ClientApp, the equal strategy as its ServerApp"},
 };
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -96,10 +99,10 @@ static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
     if (!of_client && options->out[0])
         return fail(err, STATUS_USAGE, "--out %.200s: only used with --client; add that or leave --out out",
                     options->out);
-    const int kinds = (options->federation[0] != 0) + of_client + (options->peft[0] != 0);
+    const int kinds = (options->federation[0] != 0) + of_client + (options->peft[0] != 0) + (options->flower[0] != 0);
     if (kinds > 1 || (options->rounds > 0 && !options->federation[0]))
         return fail(err, STATUS_USAGE,
-                    "--federation, --peft and --client each write something of their own, and --rounds is "
+                    "--federation, --peft, --flower and --client each write something of their own, and --rounds is "
                     "used with --federation alone; give one of them");
     if (options->run && kinds == 1) return STATUS_OK;
     return fail(
@@ -376,6 +379,7 @@ static Status export_asked(Export *self, int *exit_code, Error *err) {
     const ExportOptions *options = &self->options;
     if (options->client >= 0) return export_client(options, err);
     if (options->peft[0]) return export_program(options->run, "peft", options->peft, err);
+    if (options->flower[0]) return export_flower(options->run, options->flower, err);
     return export_federation(self, exit_code, err);
 }
 

@@ -2,9 +2,13 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app/python_module.h"
+#include "app/train/federation_files.h"
+#include "app/train/reopened_run.h"
 #include "fedavg/trainer/process.h"
 #include "io/metrics.h"
 
@@ -37,4 +41,32 @@ Status export_program(const char *run, const char *option, const char *folder, E
                                         "it is the Python of the run's trainer, in which this has to run", own, 2, err);
     wordfree(&words);
     return status;
+}
+
+static Status write_federation(const char *run, const char *folder, Error *err) {
+    char inside[RUN_PATH_BYTES];
+    snprintf(inside, sizeof inside, "%.3000s/federation", folder);
+    ReopenedRun *reopened = calloc(1, sizeof *reopened);
+    if (!reopened) return fail(err, STATUS_OS, "no memory for the options of a run");
+    Status status = reopened_run_open(reopened, run, run, "there is no app to write", err);
+    const Options *options = &reopened->options;
+    if (status == STATUS_OK && (!options->trainer[0] || !reopened->memory.data.train.pixels))
+        status = fail(err, STATUS_USAGE,
+                      "--flower: the samples of %.200s are its trainer's own, or it has no trainer; export a run of "
+                      "sounder train --trainer with samples in --data",
+                      run);
+    if (status == STATUS_OK && (mkdir(folder, 0777) != 0 || mkdir(inside, 0777) != 0))
+        status = fail_errno(err, STATUS_CANTCREATE, "--flower %.500s cannot be made; name a new folder", folder);
+    if (status == STATUS_OK)
+        status = federation_files_begin(options, &reopened->memory, reopened->about.text, (uint32_t)options->rounds,
+                                        inside, err);
+    if (status == STATUS_OK) status = federation_files_end(inside, err);
+    reopened_run_close(reopened);
+    free(reopened);
+    return status;
+}
+
+Status export_flower(const char *run, const char *folder, Error *err) {
+    TRY(write_federation(run, folder, err));
+    return export_program(run, "flower", folder, err);
 }

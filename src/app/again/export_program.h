@@ -5,8 +5,12 @@
 
 #include "base/err.h"
 
-// This process becomes the module, which gets run and folder as its words. option: "peft". Returns on failure
+// This process becomes the module, whose words are run and folder. option: "peft" or "flower". Returns on failure
 // alone: USAGE for a run without a trainer.
 Status export_program(const char *run, const char *option, const char *folder, Error *err);
+
+// Writes the run's data, partition and first weights into folder/federation, and lets the module write the app beside
+// them. CANTCREATE if the folder exists.
+Status export_flower(const char *run, const char *folder, Error *err);
 
 #endif

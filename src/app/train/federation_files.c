@@ -151,6 +151,7 @@ static Status write_json(const Options *options, const RunMemory *memory, const 
     put_whole(&json, "rounds", rounds);
     put_whole(&json, "clients", memory->config->clients);
     put_whole(&json, "classes", memory->data.classes);
+    put_whole(&json, "tokens", memory->data.items.tokens);
     put_text(&json, "loss", memory->config->spec.squared_loss ? "squared" : "cross-entropy");
     put_whole(&json, "batch_size", training->batch_size);
     put_real(&json, "momentum", (double)training->sgd.momentum);

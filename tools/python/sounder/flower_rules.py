@@ -29,3 +29,34 @@ def rules(strategy):
                     f'--algorithm "{MEAN}; server average" (sounder help algorithms), or --aggregator "python3 aggregator.py"')
     text, differs = STRATEGIES[names[0]]
     return text.format(s=strategy), differs
+
+
+# The other way: by the name of an algorithm, the strategy, and of each number the preset here and its name there.
+ADAPTIVE_NUMBERS = {"lr": ("0.1", "eta"), "beta1": ("0.9", "beta_1"), "beta2": ("0.99", "beta_2"),
+                    "tau": ("0.001", "tau"), "start": ("0", None)}
+EQUALS = {
+    "fedavg": ("FedAvg", {}), "fedprox": ("FedProx", {"mu": ("0.01", "proximal_mu")}),
+    "fedavgm": ("FedAvgM", {"beta": ("0.9", "server_momentum"), "lr": ("1", "server_learning_rate")}),
+    "fedadam": ("FedAdam", {**ADAPTIVE_NUMBERS, "bias-correction": ("flower", None)}),
+    "fedyogi": ("FedYogi", {**ADAPTIVE_NUMBERS, "lr": ("0.01", "eta")}),
+    "median": ("FedMedian", {}), "trimmed": ("FedTrimmedAvg", {"share": ("0.2", "beta")}),
+    "krum": ("Krum", {"byzantine": ("1", "num_malicious_nodes")}),
+    "bulyan": ("Bulyan", {"byzantine": ("1", "num_malicious_nodes")}),
+}
+# Numbers that differ from Flower's way unless they are given.
+GIVEN = {"start", "bias-correction"}
+
+
+def strategy_of(algorithm):
+    """(the strategy's name, {argument: text}) of --algorithm; an Error for another than those of EQUALS."""
+    name, *words = algorithm.split()
+    given = dict(word.partition("=")[::2] for word in words)
+    strategy, numbers = EQUALS.get(name, (None, {}))
+    if strategy is None or ";" in algorithm or set(given) - set(numbers):
+        raise Error(f'--algorithm "{algorithm}" is no strategy of Flower\'s; there are {", ".join(EQUALS)}, with their '
+                    "numbers: export a run with one of them")
+    for number, (preset, _) in numbers.items():
+        if number in GIVEN and given.get(number) != preset:
+            raise Error(f'--algorithm "{algorithm}" begins otherwise than Flower\'s {strategy}; train with '
+                        f'"{algorithm} {number}={preset}"')
+    return strategy, {argument: given.get(number, preset) for number, (preset, argument) in numbers.items() if argument}

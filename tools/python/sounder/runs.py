@@ -229,6 +229,11 @@ class Run:
         Run(self.folder, ["export", self.folder, f"--peft={os.fspath(folder)}"]).wait()
         return os.fspath(folder)
 
+    def export_flower(self, folder):
+        """Writes a trainer's run as a Flower app into a new folder, and returns its path."""
+        Run(self.folder, ["export", self.folder, f"--flower={os.fspath(folder)}"]).wait()
+        return os.fspath(folder)
+
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
         return program_json("eval", self.folder, "--json", *command_arguments(options))
