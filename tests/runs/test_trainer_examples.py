@@ -213,8 +213,8 @@ class Examples(TrainerCase):
     def test_an_adapter_on_a_frozen_gpt_2_trains_and_leaves_for_peft(self):
         told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_lora.py"), self.folder.name], text=True, capture_output=True, timeout=3 * DEADLINE)
         self.assertEqual(told.returncode, 0, told.stderr)
-        losses = json.loads(told.stdout)
-        self.assertLess(losses[-1], losses[0])
+        perplexities = json.loads(told.stdout)
+        self.assertLess(perplexities[-1], perplexities[0])
         self.assertEqual(len(self.weights("run")), 4)  # two layers' factors
 
     @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")

@@ -23,7 +23,7 @@ def texts(module):
 
 
 def look(net, batch):
-    return {"loss": net(input_ids=batch[0], labels=batch[0]).loss, "weight": batch[0].numel()}
+    return {"loss": net(input_ids=batch[0], labels=batch[0]).loss, "tokens": batch[0].numel()}
 
 
 if "SOUNDER_TRAINER" in os.environ:
@@ -37,4 +37,4 @@ else:
     folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
     run = sounder.train(f"{folder}/run", trainer=os.path.abspath(__file__), rounds=3, lr=0.03)
     PeftModel.from_pretrained(base(), run.export_peft(f"{folder}/adapter"))
-    print([round(row["test_loss"], 3) for row in run.rows("round")])
+    print([round(row["test_metrics"]["perplexity"], 2) for row in run.rows("round")])
