@@ -73,7 +73,7 @@ const Command commands[] = {
     {.name = "export",
      .also = "referee federation",
      .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE] | --peft FOLDER | --flower FOLDER",
-     .brief = "RUN --federation FOLDER|--client K|--peft FOLDER|--flower FOLDER",
+     .brief = "RUN --client K|--federation|--flower|--peft FOLDER",
      .summary = "a run's federation as arrays; a client's own model; an adapter for PEFT; a Flower app",
      .purpose =
          "writes a run's federation as arrays, to check another implementation against, or a client's own model.",

@@ -12,6 +12,7 @@ TASK = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; groupnorm 3; p
         "--seed", "3", "--device", "cuda" if ON_CARD else "cpu"]
 SOME = [*TASK, "--clients", "8", "--clients-per-round", "2", "--rounds", "6"]
 REFUSED = {"fltrust": "its server trains on samples of all clients", **dict.fromkeys(("hogwild", "ssgd"), "only used with an --algorithm with rounds"),
+           **dict.fromkeys(("flexlora", "fedex-lora"), "no tensor of the net has lora_A in its name"),
            **dict.fromkeys(("async-easgd", "async-eamsgd"), "with schedule buffered its clients all arrive; leave the option out")}
 # Rules that need more updates than two, or all clients in each round.
 FEWEST = dict.fromkeys(("krum", "multi-krum", "bulyan", "trimmed", "afl", "dp-adaptive"), "8")
