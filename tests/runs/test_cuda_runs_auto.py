@@ -58,7 +58,7 @@ class Auto(CardCase):
         self.assertIn("the net has no normalisation layers", self.has_one_sentence(err))
 
     def test_a_quiet_run_warns_that_an_option_of_a_card_has_no_effect(self):
-        for number, (wish, settings, piece) in enumerate(((["--tf32"], {"CUBLAS": "off"}, "--tf32 has no effect: the CPU trains, for "), (["--gpu", "0"], {"DEVICES": 0}, "--gpu has no effect: the CPU trains, for there is no GPU: "),
+        for number, (wish, settings, piece) in enumerate(((["--tf32"], {"CUBLAS": "off"}, "--tf32 has no effect: the CPU trains, for "), (["--models-per-launch", "2"], {"DEVICES": 0}, "--models-per-launch has no effect: the CPU trains, for there is no GPU: "),
                                       (["--models-per-launch", "2", "--algorithm", "pfedme"], {}, "--models-per-launch has no effect: the CPU trains, for personal moreau"))):
             out, err = self.train(*TINY, *wish, "--quiet", "--out", f"quiet-{number}", env=self.emulated(**settings))
             self.assertEqual((out, err.count("\n")), ("", 1), err)
