@@ -84,12 +84,12 @@ class Adapters(TrainerCase):
         """The weights after the run's rounds, in doubles; the factors of svd are only known by their product."""
         rng = np.random.default_rng(5)
         weights = {BASE: rng.normal(0, 1, (OUT, IN)).astype(np.float32), A: rng.normal(0, 0.5, (RANK, IN)).astype(np.float32), B: np.zeros((OUT, RANK), np.float32)}
-        sizes = [row["samples"] for row in self.clients(run)]
+        clients, sizes = zip(*[(row["client"], row["samples"]) for row in self.clients(run)])
         shares = np.array(sizes) / sum(sizes)
         for number in (1, 2):
-            begun = [{name: value.copy() for name, value in weights.items()} for _ in range(CLIENTS)]
+            begun = [{name: value.copy() for name, value in weights.items()} for _ in clients]
             begun[1][A][RANK - 1:], begun[1][B][:, RANK - 1:] = 0, 0
-            own = [moved(begun[client], client, number) for client in range(CLIENTS)]
+            own = [moved(weights_of, client, number) for weights_of, client in zip(begun, clients)]
             product = sum(share * one[B].astype(np.float64) @ one[A] for share, one in zip(shares, own))
             mean = {name: sum(share * one[name].astype(np.float64) for share, one in zip(shares, own)) for name in (A, B)}
             if how == "exact":
@@ -111,6 +111,11 @@ class Adapters(TrainerCase):
         for name in (A, B, BASE):
             np.testing.assert_allclose(told[name], weights[name], rtol=0, atol=2e-6, err_msg=f"{how} {name}")
         return told, product
+
+    def test_an_absent_client_is_in_no_mean_of_products(self):
+        for how, text in (("exact", "combine adapters how=exact scale=2"), ("svd", "combine adapters how=svd")):
+            self.run_adapters(how, text, "--without", "3", "--workers", "2")
+            self.compare(how, how)
 
     def test_means_of_products_are_those_of_numpy_for_any_number_of_workers(self):
         for how, text in (("mean", "combine adapters"), ("exact", "combine adapters how=exact scale=2"), ("svd", "combine adapters how=svd")):
