@@ -327,21 +327,23 @@ sounder.serve(Net, train, test, exchange="lora_*")
 class Batches(TrainerCase):
     """How many samples a batch has."""
 
-    def sizes(self, size, **more):
-        """Of the batches of the test set in one run."""
+    def sizes(self, size, kind="not turn.trains"):
+        """Of the batches in one run, but for its rehearsal."""
+        run = f"sizes-{len(size)}-{len(kind)}"
         self.write("sizes.py", NUMPY.replace("    for x, y in turn.batches():\n", f"""    for x, y in turn.batches({size}):
-        if not turn.trains: print("batch of", len(y), flush=True)
+        if {kind} and not turn.rehearsal: print("batch of", len(y), flush=True)
 """))
-        result = self.run_with(f"sizes-{len(size)}", "--batch-size", "2", "--rounds", "1", "--workers", "1", script="sizes.py", **more)
-        with open(self.path(f"sizes-{len(size)}", "trainer.log")) as log:
-            return result[1], [int(line.split()[-1]) for line in log if "batch of" in line]
+        self.run_with(run, "--batch-size", "2", "--rounds", "1", "--workers", "1", script="sizes.py")
+        with open(self.path(run, "trainer.log")) as log:
+            return [int(line.split()[-1]) for line in log if "batch of" in line]
 
     def test_those_of_a_test_are_ten_times_as_large_or_as_the_trainer_wishes(self):
-        self.assertEqual(self.sizes("")[1], [20, 20, 20])
-        self.assertEqual(self.sizes("None if turn.trains else 25")[1], [25, 25, 10])
+        self.assertEqual(self.sizes(""), [20, 20, 20])
+        self.assertEqual(self.sizes("None if turn.trains else 25"), [25, 25, 10])
 
-    def test_those_of_a_training_are_the_runs(self):
-        self.assertIn("the batches of a training are the run's (--batch-size)", self.sizes("25", code=69)[0])
+    def test_those_of_a_training_are_the_runs_or_as_the_trainer_wishes(self):
+        self.assertEqual(self.sizes("", "turn.trains"), 4 * 20 * [2])
+        self.assertEqual(self.sizes("25 if turn.trains else None", "turn.trains"), 4 * [25, 15])
 
 
 if __name__ == "__main__":

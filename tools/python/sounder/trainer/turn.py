@@ -106,7 +106,7 @@ class Turn:
             self._line.read(name)
         ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
         if size:
-            epoch = self.samples // self._epochs()
+            epoch = max(1, self.samples // self._epochs())
             ends = [min(first + size, begin + epoch) for begin in range(0, self.samples, epoch) for first in range(begin, begin + epoch, size)]
         return zip([0, *ends], ends)
 
