@@ -173,7 +173,7 @@ class TrainerMetrics(NodesCase, TrainerCase):
 
     def test_a_backdoor_has_no_success_in_tests_without_hits_and_some_hits_are_refused(self):
         out, _ = self.run_job("none", *MARKED, *NO_HITS)
-        self.assertNotIn("attack ", out)
+        self.assertNotRegex(out, r"(?m)^round .* attack ")
         self.assertFalse([line for line in self.rounds("none") if "attack_success" in line])
         out, _ = self.run_job("hits", *MARKED)
         self.assertIn("  attack ", out)
