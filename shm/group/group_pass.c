@@ -1,6 +1,7 @@
 #include "shm/group/group_pass.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 enum { SMALL_BYTES = 8192 }; // up to this size every rank combines all data, which takes one meeting instead of two
 
@@ -16,12 +17,12 @@ size_t pass_piece_length(const Pass *pass, const Chunk *chunk, uint32_t publishe
 
 const unsigned char *pass_own_piece(const Pass *pass, const Chunk *chunk, uint32_t reader) {
     size_t row = pass->has_rows ? reader * pass->row_elements : 0;
-    return pass->in + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
+    return pass->in ? pass->in + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type) : NULL;
 }
 
 unsigned char *pass_place(const Pass *pass, const Chunk *chunk, uint32_t publisher) {
     size_t row = pass->combines || pass->publisher != ALL_RANKS ? 0 : publisher * pass->row_elements;
-    return pass->out + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
+    return pass->out ? pass->out + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type) : NULL;
 }
 
 // all_reduce of much data: each rank combines one slice of the vector, then all gather the slices.

@@ -42,10 +42,10 @@ static inline bool pass_concerns(int whom, uint32_t rank) {
 // Number of elements of the chunk of piece (publisher, reader); the same on all ranks.
 size_t pass_piece_length(const Pass *pass, const Chunk *chunk, uint32_t publisher, uint32_t reader);
 
-// Address of this rank's own piece for a reader.
+// Address of this rank's own piece for a reader; NULL where the rank gives nothing.
 const unsigned char *pass_own_piece(const Pass *pass, const Chunk *chunk, uint32_t reader);
 
-// Address at which this rank stores the piece of a publisher, or the combination.
+// Address at which this rank stores the piece of a publisher, or the combination; NULL where it gets nothing.
 unsigned char *pass_place(const Pass *pass, const Chunk *chunk, uint32_t publisher);
 
 typedef Status PassRunner(Group *group, const Pass *pass, Error *err);
