@@ -311,7 +311,7 @@ static void doubt_digits(DatasetDoubts *doubts, const Dataset *data) {
     int found = 0;
     if (data->items.pixel_bytes != sizeof(float) || data->items.vocabulary || data->means || samples < LEAST_ROWS)
         return;
-    for (size_t feature = 0; feature < size; feature++, name += name ? strlen(name) + 1 : 0) {
+    for (size_t feature = 0; feature < size; feature++, name = name ? name + strlen(name) + 1 : NULL) {
         if (!has_lost_digits(&greatest, data, feature, samples)) continue;
         snprintf(number, sizeof number, "%zu", feature);
         const char *said = name ? name : number;

@@ -73,10 +73,11 @@ static void see(CudaSamples *samples, uint32_t m, const SampleView *marked, cons
 }
 
 static SampleView marks(const RunConfig *config, uint32_t whole, uint32_t last) {
-    return (SampleView){.marks = whole,
-                        .last_marks = last,
-                        .trigger = config->spec.trigger,
-                        .label = (uint32_t)config->attack.number[BACKDOOR_TARGET]};
+    return (SampleView){
+        .marks = whole,
+        .last_marks = last,
+        .trigger = config->spec.trigger,
+        .label = config->attack.row == ATTACK_BACKDOOR ? (uint32_t)config->attack.number[BACKDOOR_TARGET] : 0};
 }
 
 // Copies the views of all models to the GPU.

@@ -130,7 +130,7 @@ Batch local_model_raw_batch(const LocalModel *model, const uint32_t *indices, ui
     Batch batch = view_batch(model->memory, &model->memory->data.train, indices, samples);
     if (!model->liar.lies) return batch;
     batch.triggered = attack_marked(attack, samples);
-    batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
+    if (batch.triggered > 0) batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
     return batch;
 }
 

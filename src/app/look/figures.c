@@ -111,7 +111,7 @@ static Status make_room(Room *room, const json_t *runs, FigureAxis axis, Error *
     const size_t count = count_points(runs);
     *room = (Room){.axis = axis};
     room->curves = own(&room->owned, json_array_size(runs) + 3, sizeof *room->curves);
-    room->points = own(&room->owned, 4 * count, sizeof *room->points);
+    room->points = own(&room->owned, 4 * count + 1, sizeof *room->points); // an address, also without a test
     room->samples = own(&room->owned, count, sizeof *room->samples);
     if (!room->owned.lacks_memory) return STATUS_OK;
     owned_free(&room->owned);
