@@ -112,6 +112,13 @@ class Adapters(TrainerCase):
             np.testing.assert_allclose(told[name], weights[name], rtol=0, atol=2e-6, err_msg=f"{how} {name}")
         return told, product
 
+    def test_names_of_ffa_lora_join_those_of_freeze_that_end_like_them(self):
+        self.train("--data", "synthetic:1x2x2:40:10", "--model", "linear 3; relu; linear classes", "--clients", "2", "--rounds", "1", "--algorithm", "ffa-lora names=*bias",
+                   "--freeze", "fc1.*bias", "--out", "ends")
+        self.train("--resume", "ends", "--rounds", "2")
+        with open(self.path("ends", "config.yaml")) as file:
+            self.assertIn("fc1.*bias,*bias", [line.split(": ")[1].strip().strip('"') for line in file if line.startswith("freeze: ")])
+
     def test_an_absent_client_is_in_no_mean_of_products(self):
         for how, text in (("exact", "combine adapters how=exact scale=2"), ("svd", "combine adapters how=svd")):
             self.run_adapters(how, text, "--without", "3", "--workers", "2")

@@ -97,7 +97,8 @@ class RunFolders(RunCase):
         with open(self.path("run", "config.yaml"), "a") as file:
             file.write(f"trainer: {self.path('program')}\n")
         commands = (["eval", "run"], ["eval", "run", "--client", "1"], ["replay", "run", "--round", "2", "--client", "0"],
-                    ["worth", "run", "--samples", "0", "--out", "w"], ["export", "run", "--client", "0"])
+                    ["worth", "run", "--samples", "0", "--out", "w"], ["export", "run", "--client", "0"],
+                    ["export", "run", "--peft", "p"], ["export", "run", "--flower", "f"])
         for owned in ("run", "run/config.yaml"):
             os.chown(self.path(owned), 65534, 65534)
             for command in commands:

@@ -25,6 +25,7 @@
 #include "app/train/run_noise_key.h"
 #include "app/train/run_record.h"
 #include "app/train/run_set_up.h"
+#include "app/train/run_trust.h"
 #include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/parent/rounds.h"
@@ -107,8 +108,8 @@ static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
     if (options->run && kinds == 1) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
-        "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER, --peft FOLDER, "
-        "or sounder export RUN --client K");
+        "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER, --peft FOLDER or "
+        "--flower FOLDER, or sounder export RUN --client K");
 }
 
 // The run -------------------------------------------------------------------------------------------------------------
@@ -378,6 +379,7 @@ static Status export_client(const ExportOptions *options, Error *err) {
 static Status export_asked(Export *self, int *exit_code, Error *err) {
     const ExportOptions *options = &self->options;
     if (options->client >= 0) return export_client(options, err);
+    if (options->peft[0] || options->flower[0]) TRY(run_trust_programs(options->run, false, err));
     if (options->peft[0]) return export_program(options->run, "peft", options->peft, err);
     if (options->flower[0]) return export_flower(options->run, options->flower, err);
     return export_federation(self, exit_code, err);

@@ -6,7 +6,7 @@
 #include "base/err.h"
 
 // This process becomes the module, whose words are run and folder. option: "peft" or "flower". Returns on failure
-// alone: USAGE for a run without a trainer.
+// alone: USAGE for a run without a trainer. Call run_trust_programs first.
 Status export_program(const char *run, const char *option, const char *folder, Error *err);
 
 // Writes the run's data, partition and first weights into folder/federation, and lets the module write the app beside

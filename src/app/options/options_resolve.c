@@ -248,7 +248,10 @@ static Status resolve_fixed(Options *options, Error *err) {
         return fail(err, STATUS_USAGE,
                     "--algorithm: personal fixed: which tensors? Write names or patterns, such as names=*lora_A*");
     snprintf(freeze, sizeof freeze, "%s%s%s", options->freeze, options->freeze[0] ? "," : "", personal->names);
-    const bool is_there = strstr(options->freeze, personal->names) != NULL; // a run that is resumed has it
+    // A run that is resumed has them, as the last ones.
+    const size_t all = strlen(options->freeze), own = strlen(personal->names);
+    const char *last = all >= own ? options->freeze + all - own : "";
+    const bool is_there = strcmp(last, personal->names) == 0 && (all == own || last[-1] == ',');
     personal->row = PERSONAL_NONE;
     return is_there ? STATUS_OK : option_set(options, option_find("freeze"), freeze, "", err);
 }
