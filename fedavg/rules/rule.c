@@ -133,6 +133,7 @@ static Status read_names(char names[RULE_NAMES_BYTES], const RuleWords *of, cons
     const bool quoted = length >= 2 && text[0] == '"' && text[length - 1] == '"';
     if (quoted) text++, length -= 2;
     if (length < RULE_NAMES_BYTES) {
+        memset(names, 0, RULE_NAMES_BYTES); // an entry of the zoo may have written longer ones; recipes are compared
         snprintf(names, RULE_NAMES_BYTES, "%.*s", (int)length, text);
         return STATUS_OK;
     }

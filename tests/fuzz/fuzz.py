@@ -82,7 +82,8 @@ SEEDS = {
     "recipe": [b"\x63\x09\x13" + text for text in (
         b"fedprox mu=0.1", b"local scaffold; server scaffold lr=1", b"fedadam lr=0.03 tau=1e-2; combine mean weights=uniform",
         b"send clip 2; send qsgd levels=15; combine krum byzantine=1", b"dp-fedavg noise=1.1; server momentum 0.9",
-        b"send clip norm=1; combine mean uniform; release tree epsilon=8 delta=1e-5", b"hogwild", b"optimizer adam; personal norms")],
+        b"send clip norm=1; combine mean uniform; release tree epsilon=8 delta=1e-5", b"hogwild", b"optimizer adam; personal norms",
+        b"fedsa-lora", b"ffa-lora names=8")],
     "attack": [b"\x09\x14" + text for text in (b"label-flip from=1 to=7|0.2", b"sign-flip 3|0,3,7", b"gaussian deviation=2|1.0",
                                                b"alie|0.4", b"ipm scale=0.5|19")],
     "options": [b'model: "conv 16 3 pad 1; relu; linear 10"\nclients: 100\nclients-per-round: 10\npartition: dirichlet\n'

@@ -27,6 +27,10 @@ static size_t add_part(char *text, size_t room, size_t used, Part part, const Ch
     for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++) {
         const RuleNumber *number = &rule->numbers[n];
         const double value = chosen->number[n];
+        if (number->names) {
+            if (*chosen->names) used += (size_t)snprintf(text + used, room - used, " %s=%s", number->name, chosen->names);
+            continue;
+        }
         must_be_in_range(number, value);
         if (isnan(value) || value == number->preset) continue;
         if (number->words[0])
