@@ -111,7 +111,7 @@ static const ClashRow clashes[] = {
     {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
     // Optimizer states of clients, and settings of training.
-    {STATE_KEPT, {KEEPS_FOR_ROUNDS, CONTRASTS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
+    {STATE_KEPT, {KEEPS_FOR_ROUNDS, CONTRASTS, PERSONAL}, "a client keeps one of the two"},
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
     {STATE_KEPT, {BUFFERS_UPDATES}, "what a client keeps belongs to rounds of one model"},
     {STATE_AVERAGED, {NOT_SGD}, "momenta alone are averaged"},

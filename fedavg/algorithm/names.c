@@ -52,8 +52,8 @@ const ZooAlgorithm zoo_algorithms[] = {
      "the last layer is never trained, and clients fine-tune the model for their tests", "Oh, Kim, Yun, ICLR 2022"},
     {"lg-fedavg", "personal body", "all but the last layer stays with the client", "Liang et al. 2020"},
     {"fedbn", "personal norms", "normalisation layers stay with the client", "Li et al., ICLR 2021"},
-    {"ffa-lora", "personal fixed names=*lora_A*", "of low-rank adapters (LoRA) the factor A stays as it was initialised",
-     "Sun, Li, Li, Ding, ICLR 2024"},
+    {"ffa-lora", "personal fixed names=*lora_A*",
+     "of low-rank adapters (LoRA) the factor A stays as it was initialised", "Sun, Li, Li, Ding, ICLR 2024"},
     {"fedsa-lora", "personal tensors names=*lora_B*", "of low-rank adapters (LoRA) the factor B stays with the client",
      "Guo et al., ICLR 2025"},
     {"flexlora", "combine adapters how=svd",
@@ -97,6 +97,10 @@ const ZooAlgorithm zoo_algorithms[] = {
      "replicas take H steps of AdamW between two steps of Nesterov's momentum on the mean of what they changed; H= is "
      "steps=, and with --trainer the program's optimizer is in AdamW's place",
      "Douillard et al., arXiv 2311.08105, 2023"},
+    {"sparseloco", "optimizer adamw; combine mean uniform; schedule rounds steps=30; send sparse",
+     "diloco whose replicas send the largest of their changes in 2 bits, and add what they did not send to their next "
+     "changes, in the place of the server's momentum",
+     "Sarfi et al., arXiv 2508.15706, 2025"},
     {"fedbuff", "combine mean uniform; schedule buffered; stale poly",
      "asynchronous: every K updates that arrive make a step", "Nguyen et al., AISTATS 2022"},
     {"fedasync", "schedule buffered K=1 mixes=models; stale poly; server average lr=0.6; local prox mu=0.005",

@@ -244,8 +244,13 @@ static Status check_pairs(const Recipe *recipe, Error *err) {
                 trait_rule(other, clash.sides[1], recipe), clash.why);
 }
 
-// Refuses numbers of the schedule that contradict each other; a table of pairs cannot express these.
+// Refuses numbers of a part that contradict each other; a table of pairs cannot express these.
 static Status check_numbers(const Recipe *recipe, Error *err) {
+    const RuleText *code = part_rule(PART_CODE, recipe->code.row);
+    const int decay = rule_number_named(code, "decay", strlen("decay"));
+    if (decay >= 0 && recipe->code.number[decay] != code->numbers[decay].preset && !send_feeds_back(&recipe->code))
+        return fail(err, STATUS_USAGE, "send %s decay=%g: needs feedback=yes, of whose leftover it is a part",
+                    code->name, recipe->code.number[decay]);
     const Chosen *schedule = &recipe->schedule;
     const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];
     if (recipe_engine(recipe) == ENGINE_ROUNDS && schedule->number[ROUNDS_WARMUP] > 0 && !walk_by_steps(schedule))

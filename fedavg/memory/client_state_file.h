@@ -23,6 +23,9 @@ typedef struct ClientStatePlan {
     uint32_t rows;      // in the file; 0: there is no client state
     uint64_t floats;    // of a row, in use
     uint64_t row_bytes; // a multiple of the page size
+    // The first float of the optimizer's state, and of what a code has left over; the vector or model that the
+    // client's rule keeps is before both.
+    uint64_t optimizer, left;
 } ClientStatePlan;
 
 // Parent and workers map the whole file. Pages of rows that no client has cost neither memory nor disk.

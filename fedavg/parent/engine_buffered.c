@@ -41,7 +41,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     LocalTurn turn = local_turn(chosen, &training, 0, 1);
     turn.ahead = local_ahead(&training);
     LocalVectors at = {.global = memory->weights, .state = row};
-    if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + parameters;
+    if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + config->client_state.optimizer;
     if (gives && !local_gifts_fit(&at, &turn, 0x1p22 / config->clients, parameters)) {
         log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing; scale "
                     "the data nearer to 1, or lower --lr",

@@ -84,7 +84,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     turn.step.previous = rule->contrasts && chosen->number[0] > 0 ? turn.at.state : NULL;
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
-        const size_t first = rule->replicas ? config->parameters : 0; // after the replica
+        const size_t first = config->client_state.optimizer;
         turn.step.state = turn.at.state ? turn.at.state + first : NULL;
         float *after = client_state_row(&memory->client_state, job->state_to);
         turn.step.state_after = after ? after + first : NULL;

@@ -122,7 +122,8 @@ static bool is_of_cluster(const Job *job) {
 static const float *kept_by(const LocalModel *model, const Job *job) {
     const RunMemory *memory = model->memory;
     const bool keeps = model->by.trainer && memory->config->training.optimizer_state == OPTIMIZER_KEPT;
-    return keeps ? client_state_row(&memory->client_state, job->state_from) : NULL;
+    const float *row = keeps ? client_state_row(&memory->client_state, job->state_from) : NULL;
+    return row ? row + memory->config->client_state.optimizer : NULL;
 }
 
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {

@@ -114,10 +114,19 @@ static void add_noise(Sender *sender, double deviation, NoiseStream *noise) {
 // now goes into the job's new row. A refused update leaves the old row in force.
 static void begin_feedback(Sender *sender, const float *before) {
     const size_t count = sender->weights.count;
+    const float decay = (float)send_decay(&recipe_of(sender)->code);
     memset(sender->left, 0, count * sizeof *sender->left);
     if (!before) return;
-    memcpy(sender->left, before, count * sizeof *before);
-    add_to_payload(sender->update, sender->become, sender->global, before, count);
+    for (size_t i = 0; i < count; i++)
+        sender->left[i] = decay * before[i];
+    add_to_payload(sender->update, sender->become, sender->global, sender->left, count);
+}
+
+// The part of a client's row that the code keeps; NULL for a client without state.
+static float *left_in(const Sender *sender, uint32_t row) {
+    const ClientStateFile *file = &sender->memory->client_state;
+    float *values = client_state_row(file, row);
+    return values ? values + file->plan.left : NULL;
 }
 
 // The row in force stays until the round has succeeded (client_state_rows.c): an update that is sent again after a
@@ -126,7 +135,9 @@ static void end_feedback(Sender *sender, const Job *job, const Payload *payload,
     const size_t count = sender->weights.count;
     if (job->state_to == NO_CLIENT_STATE) return;
     send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
-    client_state_row_write(&sender->memory->client_state, job->state_to, sender->left, count);
+    const ClientStateFile *file = &sender->memory->client_state;
+    client_state_row_write_bytes(file, job->state_to, file->plan.left * sizeof *sender->left, sender->left,
+                                 count * sizeof *sender->left);
 }
 
 // Encodes the update and decodes the bytes again, as the server would: what is handed in is exactly what arrives. The
@@ -143,10 +154,10 @@ static void encode(Sender *sender, Job *job, RngKey key) {
                      .tensors = weights->tensors,
                      .key = key,
                      .feeds_back = sender->left != NULL};
-    const float *before = client_state_row(&sender->memory->client_state, job->state_from);
+    const float *before = left_in(sender, job->state_from);
     if (coding.feeds_back) begin_feedback(sender, before);
     if (coding.feeds_back && code->keeps) { // after what is left over
-        float *after = client_state_row(&sender->memory->client_state, job->state_to);
+        float *after = left_in(sender, job->state_to);
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
     }

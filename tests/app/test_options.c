@@ -312,8 +312,8 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "--client-optimizer-state keep does not go with combine nova of --algorithm: the length of a training is "
          "known only "
          "where the optimizer starts anew"},
-        {"--client-optimizer-state|keep|--algorithm|top-k",
-         "--client-optimizer-state keep does not go with send top-k of --algorithm: a client keeps one of the two"},
+        {"--client-optimizer-state|keep|--algorithm|fedper",
+         "--client-optimizer-state keep does not go with personal head of --algorithm: a client keeps one of the two"},
         {"--algorithm|hogwild|--partition|iid", "--partition iid: only used with clients that have samples of their "
                                                 "own (hogwild with data=shard, ssgd without "
                                                 "batch=global); add that or leave --partition out"},

@@ -123,6 +123,7 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"fedavg;", "part 2 is empty; write a part between two ';' and none after the last"},
         {";fedavg", "part 1 is empty; write a part between two ';' and none after the last"},
         {" ", "empty; write a name or parts, such as fedavg"},
+        {"send qsgd decay=0.5", "send qsgd decay=0.5: needs feedback=yes, of whose leftover it is a part"},
         {"fedavg warmup=3", "schedule rounds warmup=3: needs steps=, the steps of the rounds after it"},
         {"hogwild steps=1.5", "part 1 (\"hogwild steps=1.5\"): steps=1.5: needs a whole number from 1 to 1e+06"},
         {"easgd; send clip 1", "send clip does not go with local elastic: what a replica gives is exact"},

@@ -92,6 +92,11 @@ static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
                  {"send qsgd levels=255 per=tensor", 3 * 4 + 113 + 290 + 727},
                  {"send bits b=3 per=tensor", 3 * 4 + 38 + 97 + 243},
                  {"send scaled-sign per=tensor", 3 * 4 + 13 + 33 + 81},
+                 {"send float4", 3 * 4 + 50 + 129 + 323},
+                 {"send float4 per=whole", 4 + 502},
+                 {"send sparse", 4 + (21 * 12 + 7) / 8}, // 1,003 places need 10 bits, 2 bits say the value
+                 {"send sparse share=0.1 chunk=500 bits=3", 2 * (4 + (50 * 12 + 7) / 8) + 4 + (1 * (2 + 3) + 7) / 8},
+                 {"send sparse share=0.02 chunk=64 per=tensor", 15 * (4 + 2) + 3 * (4 + 1)},
                  {"send powersgd rank=1", 4 * (20 + 257 + 53)},
                  {"send powersgd rank=12", 4 * (10 * 20 + 257 + 12 * 53)}};
     static Client client;
@@ -192,6 +197,54 @@ static void a_code_per_tensor_looks_at_one_at_a_time(void **state) {
     const float mean =
         (float)(aggregate_absolute_sum(client.update + ENDS[0], ENDS[1] - ENDS[0]) / (double)(ENDS[1] - ENDS[0]));
     assert_true(fabsf(client.read[ENDS[0]]) == mean);
+}
+
+// The largest is 8: so are all values of the format, and what is between them goes to the nearest.
+static void four_bits_hold_a_sign_and_seven_powers_of_two_or_zero(void **state) {
+    (void)state;
+    static const float in[] = {8,     -8,     4, -4,   2, -2,    1,  -1,     0.5f,    -0.5f,   0.25f,   -0.25f,
+                               0.125, -0.125, 0, -0.f, 6, 5.99f, -3, -2.99f, 0.1875f, 0.1874f, 0.0625f, 0.0624f},
+                       out[] = {8,      -8,      4, -4,   2, -2, 1,  -1, 0.5f,  -0.5f,  0.25f,  -0.25f,
+                                0.125f, -0.125f, 0, -0.f, 8, 4,  -4, -2, 0.25f, 0.125f, 0.125f, 0};
+    enum { VALUES = sizeof in / sizeof *in };
+    static Client client;
+    fill(&client);
+    memset(client.update, 0, sizeof client.update);
+    memcpy(client.update + ENDS[0], in, sizeof in);
+    choose(&client, "send float4");
+    travel(&client);
+    for (size_t i = 0; i < VALUES; i++)
+        if (client.read[ENDS[0] + i] != out[i] || signbit(client.read[ENDS[0] + i]) != signbit(out[i]))
+            fail_msg("%g becomes %g, not %g", (double)in[i], (double)client.read[ENDS[0] + i], (double)out[i]);
+    uint16_t seen = 0;
+    for (size_t i = 0; i < 16; i++) { // behind the first tensor and the second one's scale
+        const uint8_t byte = client.wire[4 + 50 + 4 + i / 2];
+        seen |= (uint16_t)(1u << (i % 2 ? byte >> 4 : byte & 15));
+    }
+    assert_int_equal(seen, 0xffff); // all codes
+}
+
+static void of_each_chunk_the_largest_are_sent_in_a_few_bits(void **state) {
+    (void)state;
+    static Client client;
+    fill(&client);
+    memset(client.update, 0, sizeof client.update);
+    static const float in[] = {1, -9, 4, 2, 8, 3, /* the second chunk */ 0.1f, 0.3f, -0.3f, 0, 0.2f, -0.1f},
+                       out[] = {0, -9, 3, 0, 9, 0, /* of levels 0.2 apart */ 0, 0.3f, -0.3f, 0, 0.1f, 0};
+    memcpy(client.update, in, sizeof in);
+    choose(&client, "send sparse share=0.5 chunk=6");
+    travel(&client);
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        if (!(fabsf(client.read[i] - out[i]) < 1e-6f))
+            fail_msg("%g becomes %g, not %g", (double)in[i], (double)client.read[i], (double)out[i]);
+    for (size_t i = sizeof in / sizeof *in; i < WEIGHTS; i++)
+        assert_true(client.read[i] == 0);
+    sent(&client, "send sparse share=1 bits=16 chunk=77"); // all of them, to half a step
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_true(fabsf(client.read[i] - client.update[i]) < 1.01f * 0.05f / 65535);
+    SentWeights gpt = {.count = 800000};
+    choose(&client, "sparseloco");
+    assert_true(send_bytes(&client.recipe.code, &gpt) < 4 * 800000 / 100);
 }
 
 // The mean over many keys comes to the update: within five standard errors, each at most `most` wide.
@@ -357,10 +410,10 @@ static void powersgd_wakes_up_after_an_update_of_zeros(void **state) {
 
 static void an_update_of_zeros_arrives_as_zeros(void **state) {
     (void)state;
-    static const char *const texts[] = {"send qsgd",        "send bits",  "send terngrad",
-                                        "send scaled-sign", "send top-k", "send powersgd"};
+    static const char *const texts[] = {"send qsgd",  "send bits",     "send terngrad", "send scaled-sign",
+                                        "send top-k", "send powersgd", "send float4",   "send sparse"};
     static Client client;
-    for (size_t t = 0; t < 6; t++) {
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         fill(&client);
         memset(client.update, 0, sizeof client.update);
         memcpy(client.become, client.global, sizeof client.become);
@@ -422,6 +475,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(top_k_sends_the_largest_and_of_equal_ones_the_first),
         cmocka_unit_test(what_is_left_over_and_what_was_sent_are_the_update),
         cmocka_unit_test(a_code_per_tensor_looks_at_one_at_a_time),
+        cmocka_unit_test(four_bits_hold_a_sign_and_seven_powers_of_two_or_zero),
+        cmocka_unit_test(of_each_chunk_the_largest_are_sent_in_a_few_bits),
         cmocka_unit_test(random_codes_are_right_on_average),
         cmocka_unit_test(terngrad_cuts_what_is_far_from_the_other_values_of_a_tensor),
         cmocka_unit_test(values_on_the_wire_are_those_of_the_papers),

@@ -13,6 +13,7 @@ except ImportError as missing:
 
 from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, dp_sgd, DP_SGD, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
+from papers_diloco import ASYNC_DILOCO, DILOCO, RATE, ROUNDS as DILOCO_ROUNDS
 from runs import DEADLINE, NOISE_KEY, SOUNDER, RunCase, parse_safetensors
 
 
@@ -200,10 +201,22 @@ class References(FullBatch):
                 once = algorithm.startswith(("asgd", "staleness-aware", "dc-asgd"))  # a step from a fresh start knows no momentum
                 actual = self.run_it(run, algorithm, "--lr", str(LR), *([] if once else ["--momentum", str(MOMENTUM)]), "--rounds",
                                      str(ROUNDS * 3), "--client-time", "lognormal", *(["--local-epochs", str(STEPS)] if algorithm.startswith("fed") else []))
-                with open(self.path(run, "schedule.csv")) as file:
-                    jobs = list(csv.DictReader(file))
-                self.assertGreater(max(int(j["applied"]) - int(j["start"]) for j in jobs if j["applied"]), 1)
-                self.check(algorithm, actual, reference([start], self.clients, jobs), start)
+                self.check(algorithm, actual, reference([start], self.clients, self.jobs(run)), start)
+
+    def test_replicas_of_adamw_are_those_of_diloco_and_its_family(self):
+        start = self.start_weights()
+        for number, (algorithm, reference) in enumerate({**DILOCO, **ASYNC_DILOCO}.items()):
+            with self.subTest(algorithm):
+                run, late = f"diloco-{number}", algorithm in ASYNC_DILOCO
+                actual = self.run_it(run, algorithm, "--lr", str(RATE), "--rounds", str(DILOCO_ROUNDS * (len(SIZES) if late else 1)),
+                                     *(["--client-time", "lognormal"] if late else []))
+                self.check(algorithm, actual, reference([start], self.clients, self.jobs(run)) if late else reference(start, self.clients), start)
+
+    def jobs(self, run):
+        with open(self.path(run, "schedule.csv")) as file:
+            jobs = list(csv.DictReader(file))
+        self.assertGreater(max(int(j["applied"]) - int(j["start"]) for j in jobs if j["applied"]), 1)
+        return jobs
 
     def test_what_attackers_agree_on_is_that_of_the_papers(self):
         sizes = [20, 20, 15, 10, 10]

@@ -42,7 +42,7 @@ NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2", "ff
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
-STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "async-diloco")  # whose clients' steps know no momentum
+STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "sparseloco", "async-diloco")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish; combine mean samples", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -190,7 +190,7 @@ class Zoo(RunCase):
         cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
                  "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
                  "send qsgd per=tensor": (4 * tensors + 31 + 4 + 304 + 12, whole),
-                 "ef-sgd": (4 + bits(1), whole), "powersgd": (4 * (2 * (3 + 9) + 3 + 2 * (10 + 27) + 10), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
+                 "ef-sgd": (4 + bits(1), whole), "send float4": (4 * tensors + 14 + 2 + 135 + 5, whole), "send sparse": (4 + -(-7 * 11 // 8), whole), "powersgd": (4 * (2 * (3 + 9) + 3 + 2 * (10 + 27) + 10), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
         for algorithm, (up, down) in cases.items():
             with self.subTest(algorithm):
                 self.one(algorithm)

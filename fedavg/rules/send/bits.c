@@ -54,7 +54,10 @@ const SendCode bits_send_code = {
              "each change is rounded at random to one of 2^b levels between plus and minus the largest; the paper's "
              "own example is qsgd",
              "Reisizadeh et al., AISTATS 2020 (FedPAQ)",
-             {{.name = "b", .preset = 8, .minimum = 1, .maximum = 16, .whole = true}, FEEDBACK_OFF, PER_WHOLE}},
+             {{.name = "b", .preset = 8, .minimum = 1, .maximum = 16, .whole = true},
+              FEEDBACK_OFF,
+              PER_WHOLE,
+              FEEDBACK_DECAY(1)}},
     .bytes = bits_bytes,
     .encode = bits_encode,
     .decode = bits_decode};

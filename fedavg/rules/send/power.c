@@ -171,7 +171,9 @@ const SendCode power_send_code = {
              "sends each matrix as a product of two thin ones, of RANK columns; unlike the paper's workers, which "
              "share one and exchange twice, each client has its own, so that the mean of several has a higher rank",
              "Vogels, Karimireddy, Jaggi, NeurIPS 2019",
-             {{.name = "rank", .preset = 2, .minimum = 1, .maximum = 4096, .whole = true}, FEEDBACK_ON}},
+             {{.name = "rank", .preset = 2, .minimum = 1, .maximum = 4096, .whole = true},
+              FEEDBACK_ON,
+              FEEDBACK_DECAY(1)}},
     .keeps = power_keeps,
     .bytes = power_bytes,
     .encode = power_encode,

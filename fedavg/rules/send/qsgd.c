@@ -57,7 +57,8 @@ const SendCode qsgd_send_code = {
              "Alistarh et al., NIPS 2017",
              {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535, .whole = true},
               FEEDBACK_OFF,
-              PER_WHOLE}},
+              PER_WHOLE,
+              FEEDBACK_DECAY(1)}},
     .bytes = qsgd_bytes,
     .encode = qsgd_encode,
     .decode = qsgd_decode};

@@ -41,12 +41,14 @@ static void random_k_decode(float *values, const uint8_t *wire, size_t bytes, co
     }
 }
 
-const SendCode random_k_send_code = {
-    .text = {"random-k",
-             "the changes of weights drawn at random are sent",
-             "Stich et al., NeurIPS 2018",
-             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_OFF, PER_WHOLE}},
-    .becomes = true,
-    .bytes = random_k_bytes,
-    .encode = random_k_encode,
-    .decode = random_k_decode};
+const SendCode random_k_send_code = {.text = {"random-k",
+                                              "the changes of weights drawn at random are sent",
+                                              "Stich et al., NeurIPS 2018",
+                                              {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1},
+                                               FEEDBACK_OFF,
+                                               PER_WHOLE,
+                                               FEEDBACK_DECAY(1)}},
+                                     .becomes = true,
+                                     .bytes = random_k_bytes,
+                                     .encode = random_k_encode,
+                                     .decode = random_k_decode};

@@ -28,7 +28,7 @@ static void scaled_sign_decode(float *values, const uint8_t *wire, size_t bytes,
 const SendCode scaled_sign_send_code = {.text = {"scaled-sign",
                                                  "the signs of the changes and their mean magnitude are sent",
                                                  "Karimireddy et al., ICML 2019 (EF-SGD)",
-                                                 {FEEDBACK_ON, PER_WHOLE}},
+                                                 {FEEDBACK_ON, PER_WHOLE, FEEDBACK_DECAY(1)}},
                                         .bytes = scaled_sign_bytes,
                                         .encode = scaled_sign_encode,
                                         .decode = scaled_sign_decode};

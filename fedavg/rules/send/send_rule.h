@@ -113,6 +113,17 @@ static inline float take_float(const uint8_t *wire) {
 enum { CODE_BLOCK = 1024 };
 void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count);
 
+// The magnitude as an integer: floats without their sign are ordered like their bits.
+static inline uint32_t code_magnitude(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+// The kept-th largest magnitude of the values (count), in three passes over them. *equal: how many values of this
+// magnitude belong to the largest `kept` (top_k.c).
+uint32_t code_kth_largest(size_t *equal, const float *values, size_t count, size_t kept);
+
 // Choices that several codes share; the first word is the preset.
 #define FEEDBACK_ON                                                                                                    \
     {                                                                                                                  \
@@ -122,10 +133,17 @@ void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t 
     {                                                                                                                  \
         .name = "feedback", .words = { "no", "yes" }                                                                   \
     }
+// The factor of the part that was not sent, when it joins the next update.
+#define FEEDBACK_DECAY(all)                                                                                            \
+    { .name = "decay", .preset = (all), .minimum = 0, .maximum = 1 }
 // Whether the code works on the whole update or on each tensor (send_encode).
 #define PER_WHOLE                                                                                                      \
     {                                                                                                                  \
         .name = "per", .words = { "whole", "tensor" }                                                                  \
+    }
+#define PER_TENSOR                                                                                                     \
+    {                                                                                                                  \
+        .name = "per", .words = { "tensor", "whole" }                                                                  \
     }
 
 #endif

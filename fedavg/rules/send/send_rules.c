@@ -71,6 +71,10 @@ bool send_feeds_back(const Chosen *code) {
     return is_chosen(code, "feedback", "yes");
 }
 
+double send_decay(const Chosen *code) {
+    return rule_number(code, &send_codes[code->row]->text, "decay");
+}
+
 // Runs that stay consist of whole tensors, so that one parameter decides for its tensor.
 static bool stays(const PersonalPlan *personal, size_t parameter) {
     for (uint32_t r = 0; r < personal->run_count; r++)

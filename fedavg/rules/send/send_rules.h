@@ -26,7 +26,9 @@ extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
 // The rows of the table of codes, in this order. Recipes that name none have the first.
 #define SEND_CODES(X)                                                                                                  \
-    X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(power) X(masked)
+    X(whole)                                                                                                           \
+    X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(power) X(masked) X(float4)   \
+        X(sparse)
 
 #define SEND_ROW(name) SEND_ROW_##name,
 enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };
@@ -41,6 +43,9 @@ double clip_factor(double squared_length, double most);
 
 // Whether the chosen code adds the part that it does not send to the client's next update.
 bool send_feeds_back(const Chosen *code);
+
+// The factor of an earlier leftover that joins an update; NAN for a code without feedback.
+double send_decay(const Chosen *code);
 
 // The weights that are sent: all but those that stay with the client and the frozen ones.
 typedef struct SentWeights {

@@ -73,7 +73,7 @@ const SendCode ternary_send_code = {
              "each change becomes 0, or plus or minus the largest of its tensor, unbiased except for values cut at "
              "CLIP deviations",
              "Wen et al., NIPS 2017",
-             {{.name = "clip", .preset = 2.5, .minimum = 0, .maximum = 1000}, FEEDBACK_OFF}},
+             {{.name = "clip", .preset = 2.5, .minimum = 0, .maximum = 1000}, FEEDBACK_OFF, FEEDBACK_DECAY(1)}},
     .bytes = ternary_bytes,
     .encode = ternary_encode,
     .decode = ternary_decode};

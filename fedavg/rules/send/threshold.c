@@ -40,7 +40,7 @@ const SendCode threshold_send_code = {
     .text = {"threshold",
              "only changes of at least tau are sent",
              "Strom, INTERSPEECH 2015",
-             {{.name = "tau", .preset = 0.001, .minimum = 0, .maximum = 1e6}, FEEDBACK_ON}},
+             {{.name = "tau", .preset = 0.001, .minimum = 0, .maximum = 1e6}, FEEDBACK_ON, FEEDBACK_DECAY(1)}},
     .becomes = true,
     .varies = true,
     .bytes = threshold_bytes,

@@ -17,20 +17,13 @@ static uint64_t top_k_bytes(const Coding *coding) {
     return sends_pairs(kept, coding->count) ? 8 * kept : 4 * kept + bytes_of_bits(coding->count, 1);
 }
 
-// The magnitude as an integer: floats without their sign are ordered like their bits.
-static uint32_t magnitude(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits & 0x7fffffffu;
-}
-
 // A step of a radix selection: finds one digit of the k-th largest magnitude among those whose higher digits are
 // `prefix`. *left: how many of them belong to the k largest; reduced by those with a larger digit.
 static uint32_t select_digit(size_t *left, const float *values, size_t count, uint32_t prefix, int shift, int bits) {
     size_t histogram[2048] = {0};
     const uint32_t mask = (1u << bits) - 1;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t m = magnitude(values[i]);
+        const uint32_t m = code_magnitude(values[i]);
         histogram[m >> shift & mask] += (m >> (shift + bits)) == prefix;
     }
     uint32_t digit = mask;
@@ -39,9 +32,7 @@ static uint32_t select_digit(size_t *left, const float *values, size_t count, ui
     return digit;
 }
 
-// The k-th largest magnitude, in three passes over the values. *equal: how many values of this magnitude belong to the
-// k.
-static uint32_t kth_largest(size_t *equal, const float *values, size_t count, size_t kept) {
+uint32_t code_kth_largest(size_t *equal, const float *values, size_t count, size_t kept) {
     enum { HIGH = 11, LOW = 10 };
     *equal = kept;
     uint32_t found = select_digit(equal, values, count, 0, 2 * LOW, HIGH);
@@ -55,11 +46,11 @@ static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *
     const size_t kept = shared_count(coding), count = coding->count;
     const bool pairs = sends_pairs(kept, count);
     size_t equal;
-    const uint32_t least = kth_largest(&equal, payload->update, count, kept);
+    const uint32_t least = code_kth_largest(&equal, payload->update, count, kept);
     uint8_t *value = pairs ? wire : wire + bytes_of_bits(count, 1);
     if (!pairs) memset(wire, 0, bytes_of_bits(count, 1));
     for (size_t i = 0; i < count; i++) {
-        const uint32_t m = magnitude(payload->update[i]);
+        const uint32_t m = code_magnitude(payload->update[i]);
         if (m < least || (m == least && equal == 0)) continue;
         equal -= m == least;
         const uint32_t index = (uint32_t)i;
@@ -87,12 +78,14 @@ static void top_k_decode(float *values, const uint8_t *wire, size_t bytes, const
         if (wire[i / 8] >> i % 8 & 1) values[i] = take_float(value), value += 4;
 }
 
-const SendCode top_k_send_code = {
-    .text = {"top-k",
-             "only the largest changes are sent",
-             "Aji, Heafield, EMNLP 2017; Stich et al., NeurIPS 2018",
-             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_ON, PER_WHOLE}},
-    .becomes = true,
-    .bytes = top_k_bytes,
-    .encode = top_k_encode,
-    .decode = top_k_decode};
+const SendCode top_k_send_code = {.text = {"top-k",
+                                           "only the largest changes are sent",
+                                           "Aji, Heafield, EMNLP 2017; Stich et al., NeurIPS 2018",
+                                           {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1},
+                                            FEEDBACK_ON,
+                                            PER_WHOLE,
+                                            FEEDBACK_DECAY(1)}},
+                                  .becomes = true,
+                                  .bytes = top_k_bytes,
+                                  .encode = top_k_encode,
+                                  .decode = top_k_decode};

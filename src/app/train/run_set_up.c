@@ -213,16 +213,18 @@ static void plan_client_state(RunConfig *config, const TensorList *tensors, cons
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
-    const uint64_t floats = traits.has[TRAIT_REPLICAS] && state ? config->parameters + stepper_state_floats(config)
-                            : traits.has[TRAIT_FEEDS_BACK]
-                                ? config->parameters + send_keeps(&config->recipe.code, &sent)
-                            : traits.has[TRAIT_KEEPS] || traits.has[TRAIT_CONTRASTS] ? config->parameters
-                            : state                                                  ? stepper_state_floats(config)
-                                    : personal_floats(&config->personal, config->parameters);
+    const uint64_t own = traits.has[TRAIT_KEEPS] || traits.has[TRAIT_CONTRASTS]
+                             ? config->parameters
+                             : personal_floats(&config->personal, config->parameters),
+                   left = own + (state ? stepper_state_floats(config) : 0),
+                   code = config->parameters + send_keeps(&config->recipe.code, &sent),
+                   floats = left + (traits.has[TRAIT_FEEDS_BACK] ? code : 0);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->client_state =
         client_state_plan(client_state_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
+    config->client_state.optimizer = own;
+    config->client_state.left = left;
 }
 
 // Plans which client trains when: from a recording, or by simulation.

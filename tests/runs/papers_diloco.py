@@ -1,0 +1,101 @@
+"""DiLoCo's family in NumPy, written from the papers, for test_references.py: replicas step by AdamW on full batches."""
+import numpy as np
+
+ROUNDS, RATE = 7, 0.02
+
+
+class Replica:
+    """A client with AdamW's moments, which stay from turn to turn, as torch.optim.AdamW has them with its decay of 0.01."""
+
+    def __init__(self, client, w):
+        self.client, self.w, self.m, self.v, self.t = client, w, 0, 0, 0
+
+    def steps(self, count):
+        for _ in range(count):
+            g, self.t = self.client.gradient(self.w), self.t + 1
+            self.m, self.v = 0.9 * self.m + 0.1 * g, 0.999 * self.v + 0.001 * g * g
+            self.w = self.w * (1 - 0.01 * RATE) - RATE * self.m / (1 - 0.9 ** self.t) / (np.sqrt(self.v / (1 - 0.999 ** self.t)) + 1e-8)
+        return self.w
+
+
+def nesterov(v, d):
+    """The momentum after a step, and the step."""
+    v = 0.9 * v + d
+    return v, 0.7 * (d + 0.9 * v)
+
+
+def diloco(steps):
+    def run(w, clients):
+        replicas, v = [Replica(client, w) for client in clients], 0
+        for _ in range(ROUNDS):
+            for replica in replicas:
+                replica.w = w
+            v, step = nesterov(v, np.mean([replica.steps(steps) - w for replica in replicas], axis=0))
+            w = w + step
+        return w
+    return run
+
+
+def async_diloco(steps):
+    """Liu and others 2024, Algorithm 3, with as many arrivals per step of the momentum as there are replicas, whose AdamW begins anew."""
+    def run(versions, clients, jobs):
+        own, momentum, waits, count = {}, 0, 0, len(clients)
+        for number, job in enumerate(sorted((j for j in jobs if j["applied"]), key=lambda j: int(j["applied"]))[:ROUNDS * count], 1):
+            begun = versions[int(job["start"])]
+            d = Replica(clients[int(job["client"])], begun).steps(steps) - begun
+            waits, step = waits + d, 0.7 * d / count
+            if number % count == 0:
+                momentum, waits = 0.9 * momentum + waits / count, 0
+                step = step + 0.7 * 0.9 * momentum
+            versions.append(versions[-1] + step)
+        return versions[-1]
+    return run
+
+
+def each_tensor(code):
+    """Of the net's two tensors, as the engine has them: weights by class, then biases."""
+    def run(x):
+        return np.vstack([code(x[:-1].T.ravel()).reshape(x[:-1].T.shape).T, code(x[-1])])
+    return run
+
+
+def float4(x):
+    values = np.abs(x).max() * np.array([0, *2.0 ** np.arange(-6, 1)])
+    return np.copysign(values[len(values) - 1 - np.argmin(np.abs(np.abs(x)[..., None] - values[::-1]), axis=-1)], x)
+
+
+def sparse(share, chunk, bits=2):
+    def run(x):
+        sent = np.zeros_like(x)
+        for first in range(0, len(x), chunk):
+            part = x[first:first + chunk]
+            places = np.argsort(-np.abs(part), kind="stable")[:int(np.ceil(share * len(part)))]
+            values = np.abs(part).max() * np.linspace(-1, 1, 2 ** bits)
+            sent[first + places] = values[np.abs(part[places, None] - values).argmin(axis=1)]
+        return sent
+    return run
+
+
+def fed_back(code, decay, steps, shares=None):
+    """SparseLoCo: what is not sent joins the next update, and the mean of what is sent is the step."""
+    def run(w, clients):
+        replicas, left = [Replica(client, w) for client in clients], [0] * len(clients)
+        for _ in range(ROUNDS):
+            sent = []
+            for k, replica in enumerate(replicas):
+                replica.w = w
+                given = decay * left[k] + replica.steps(steps) - w
+                sent.append(code(given))
+                left[k] = given - sent[k]
+            w = w + np.mean(sent, axis=0)
+        return w
+    return run
+
+
+DILOCO = {
+    "diloco H=4": diloco(4),
+    "sparseloco H=3 share=0.3 chunk=16 per=tensor": fed_back(each_tensor(sparse(0.3, 16)), 0.95, 3),
+    "sparseloco H=2 share=0.2 bits=4 decay=0.5 per=tensor": fed_back(each_tensor(sparse(0.2, 4096, 4)), 0.5, 2),
+    "sparseloco H=3; send float4 feedback=yes decay=0.5": fed_back(each_tensor(float4), 0.5, 3),
+}
+ASYNC_DILOCO = {"async-diloco H=3": async_diloco(3)}
