@@ -25,9 +25,8 @@ static bool takes_one_more(const Kind *kind) {
     return kind->count > 1 && kind->tests < kind->count - 1;
 }
 
-// Gives each kind its share, rounded down, and what is left of `wanted` to the largest remainders. Returns the number
-// of tests.
-static uint32_t share_out(Kind *kinds, Kind **sorted, uint32_t kind_count, uint32_t wanted, double fraction) {
+// Gives each kind its share, rounded down, and what is left of `wanted` to the largest remainders.
+static void share_out(Kind *kinds, Kind **sorted, uint32_t kind_count, uint32_t wanted, double fraction) {
     uint32_t given = 0;
     for (uint32_t k = 0; k < kind_count; k++) {
         const double share = fraction * kinds[k].count;
@@ -47,7 +46,6 @@ static uint32_t share_out(Kind *kinds, Kind **sorted, uint32_t kind_count, uint3
                 is_full = false;
             }
     }
-    return given;
 }
 
 // order: (samples), sorted by kind.
@@ -61,6 +59,20 @@ static void sort_by_kind(uint32_t *order, Kind *kinds, const uint32_t *kinds_of,
         Kind *kind = &kinds[kinds_of ? kinds_of[i] : 0];
         order[kind->first + kind->tests++] = i;
     }
+}
+
+// kinds: their samples are shuffled in `order`. Returns the number of tests.
+static uint32_t mark(uint8_t *is_test, const uint32_t *order, const Kind *kinds, uint32_t kind_count,
+                     const Form *settings) {
+    uint32_t fold, folds, marked = 0;
+    const bool has_fold = settings_fold(&fold, &folds, settings);
+    for (uint32_t k = 0; k < kind_count; k++)
+        for (uint32_t i = 0; i < kinds[k].count; i++) {
+            const uint32_t place = kinds[k].first + i;
+            is_test[order[place]] = has_fold ? place % folds == fold - 1 : i < kinds[k].tests;
+            marked += is_test[order[place]];
+        }
+    return marked;
 }
 
 Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
@@ -81,15 +93,16 @@ Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *ki
         return fail(err, STATUS_OS, "%s: no memory for the order of %u samples", place, samples);
     }
     sort_by_kind(order, kinds, kinds_of, samples, kind_count);
-    *test_count = share_out(kinds, sorted, kind_count, (uint32_t)fmax(round(fraction * samples), 1), fraction);
-    memset(is_test, 0, samples);
-    for (uint32_t k = 0; k < kind_count; k++) {
+    share_out(kinds, sorted, kind_count, (uint32_t)fmax(round(fraction * samples), 1), fraction);
+    for (uint32_t k = 0; k < kind_count; k++)
         rng_shuffle(order + kinds[k].first, kinds[k].count, rng_key(seed, RNG_HOLDOUT, k, 0, 0));
-        for (uint32_t i = 0; i < kinds[k].tests; i++)
-            is_test[order[kinds[k].first + i]] = 1;
-    }
+    *test_count = mark(is_test, order, kinds, kind_count, settings);
     owned_free(&owned);
+    if (*test_count == samples) return fail(err, STATUS_DATA, "%s: all %u samples are in one fold", place, samples);
     if (*test_count > 0) return STATUS_OK;
+    if (settings->given[SETTING_FOLD])
+        return fail(err, STATUS_DATA, "%s: fold=%s: has none of the %u samples; give fewer folds", place,
+                    form_text(settings, SETTING_FOLD), samples);
     return fail(err, STATUS_DATA, "%s: %u samples, none of which can be spared for tests; each class keeps one", place,
                 samples);
 }

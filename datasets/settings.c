@@ -40,6 +40,9 @@ static const FormRow row = {
             .help = "share of the samples, of each class or of each client, that are for tests, where the files have none of their own"},
         [SETTING_TEST_SEED] = {.name = "test-seed", .type = FORM_WHOLE, .minimum = 0, .maximum = 4294967295.0, .preset = "1",
             .help = "which samples these are, whatever the --seed"},
+        [SETTING_FOLD] = {.name = "fold", .type = FORM_WORD, .preset = "",
+            .help = "in place of test-fraction: fold=2/5 tests on the second of five parts, which share no sample, of each class or of each "
+                    "client; for all: sounder sweep --data \"PLACE fold={1,2,3,4,5}/5\""},
         [SETTING_SHAPE] = {.name = "shape", .type = FORM_WORD, .preset = "",
             .help = "of a sample whose numbers are in one row: CxHxW or HxW, such as 1x28x28, for layers that need images"},
         [SETTING_NORMALIZE] = {.name = "normalize", .type = FORM_CHOICE, .preset = "no", .choices = "no yes",
@@ -103,7 +106,27 @@ Status settings_parse(Form *settings, const char *text, Error *err) {
     char all[FORM_TEXT_BYTES];
     if (snprintf(all, sizeof all, "%s %s", row.name, text) >= FORM_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "--data: settings of more than %d bytes", FORM_TEXT_BYTES - 1);
-    return form_parse(settings, all, &settings_table, err);
+    TRY(form_parse(settings, all, &settings_table, err));
+    uint32_t fold, folds;
+    if (!settings->given[SETTING_FOLD]) return STATUS_OK;
+    if (settings->given[SETTING_TEST_FRACTION])
+        return fail(err, STATUS_USAGE, "--data: fold and test-fraction; a fold is the part for tests, so give one");
+    if (settings_fold(&fold, &folds, settings)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--data: fold=%.40s: write which of how many parts is for tests, such as fold=1/5",
+                form_text(settings, SETTING_FOLD));
+}
+
+bool settings_fold(uint32_t *fold, uint32_t *folds, const Form *settings) {
+    const char *text = form_text(settings, SETTING_FOLD);
+    int end = 0;
+    return !text[strspn(text, "0123456789/")] && sscanf(text, "%9u/%9u%n", fold, folds, &end) == 2 && !text[end] &&
+           *fold >= 1 && *fold <= *folds && *folds >= 2;
+}
+
+const char *settings_split(const Form *settings) {
+    for (int setting = SETTING_TEST_FRACTION; setting <= SETTING_FOLD; setting++)
+        if (setting != SETTING_TEST_SEED && settings->given[setting]) return row.keys[setting].name;
+    return NULL;
 }
 
 Status settings_check(const Form *settings, unsigned known, const char *form, Error *err) {

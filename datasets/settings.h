@@ -30,6 +30,7 @@ typedef enum DatasetSetting {
     SETTING_GAPS,
     SETTING_TEST_FRACTION,
     SETTING_TEST_SEED,
+    SETTING_FOLD,
     SETTING_SHAPE,
     SETTING_NORMALIZE,
     SETTING_CHANNELS,
@@ -42,7 +43,7 @@ typedef enum DatasetSetting {
 
 // Bits of 1 << DatasetSetting.
 enum {
-    SETTINGS_OF_SPLIT = 1 << SETTING_TEST_FRACTION | 1 << SETTING_TEST_SEED,
+    SETTINGS_OF_SPLIT = 1 << SETTING_TEST_FRACTION | 1 << SETTING_TEST_SEED | 1 << SETTING_FOLD,
     SETTINGS_OF_SAMPLES = 1 << SETTING_SHAPE | 1 << SETTING_NORMALIZE,
     SETTINGS_OF_TEXTS = 1 << SETTING_TOKENS | 1 << SETTING_LENGTH | 1 << SETTING_VOCABULARY,
     SETTINGS_OF_TABLES = 1 << SETTING_LABEL | 1 << SETTING_TARGET | 1 << SETTING_CLIENT | 1 << SETTING_WITHOUT |
@@ -65,7 +66,7 @@ bool settings_replace(char *text, size_t bytes, const char *place, const char *d
 // errno, if the place does not exist, or if the text does not fit.
 bool settings_full(char *text, size_t bytes, const char *data);
 
-// Reads the settings after a place; an empty text gives the presets. Fails with USAGE.
+// Reads the settings after a place; an empty text gives the presets. Fails with USAGE, also for a fold that is none.
 Status settings_parse(Form *settings, const char *text, Error *err);
 
 // Fails with USAGE if a setting is given that is not in `known` (bits of 1 << DatasetSetting). form: name of the
@@ -83,6 +84,12 @@ bool settings_is_owner(const char *name, size_t bytes);
 
 // Says whether the word of a choice is chosen: settings_say(&settings, SETTING_MISSING, "drop").
 bool settings_say(const Form *settings, DatasetSetting setting, const char *word);
+
+// The fold that is for tests: number `fold` of `folds`, from 1. false: no fold is given.
+bool settings_fold(uint32_t *fold, uint32_t *folds, const Form *settings);
+
+// The setting that asks for a part of the samples as tests, as a user types it: "test-fraction" or "fold". NULL: none.
+const char *settings_split(const Form *settings);
 
 // How many classes there are said to be; 0: as many as the labels have.
 uint32_t settings_classes(const Form *settings);

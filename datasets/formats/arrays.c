@@ -154,8 +154,7 @@ static Status look_for_single(Arrays *arrays, Error *err) {
     const bool *found = arrays->found;
     const bool have_tests = found[X_TEST] || found[Y_TEST];
     const bool have_parts = found[X_TRAIN] || found[Y_TRAIN] || have_tests;
-    arrays->is_single =
-        found[X_TRAIN] && found[Y_TRAIN] && !have_tests && arrays->settings->given[SETTING_TEST_FRACTION];
+    arrays->is_single = found[X_TRAIN] && found[Y_TRAIN] && !have_tests && settings_split(arrays->settings);
     if (!arrays->is_archive) return STATUS_OK;
     TRY(look_into_archive(&single, single_names, err));
     if (!single.found[X_TRAIN] || !single.found[Y_TRAIN]) return STATUS_OK;
@@ -183,8 +182,9 @@ Status arrays_look_up(Arrays *arrays, const char *place, const Form *settings, E
     TRY(look_for_single(arrays, err));
     const bool *found = arrays->found;
     arrays->labels_alone = found[Y_TRAIN] && found[Y_TEST] && !found[X_TRAIN] && !found[X_TEST];
-    if (!arrays->is_single && settings->given[SETTING_TEST_FRACTION])
-        return fail(err, STATUS_USAGE, "%s: has test samples of its own; leave out test-fraction", place);
+    if (!arrays->is_single && settings_split(settings))
+        return fail(err, STATUS_USAGE, "%s: has test samples of its own; leave out %s", place,
+                    settings_split(settings));
     for (ArrayRole role = 0; role < ROLES; role++)
         TRY(find_one(arrays, role, err));
     // MedMNIST stores colour images so.

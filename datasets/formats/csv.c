@@ -154,8 +154,8 @@ static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     CsvColumns roles;
     source->packed = true; // numbers as text: parsed only once
     TRY(find_paths(&tables, place, err));
-    if (tables.count == 2 && source->settings.given[SETTING_TEST_FRACTION])
-        return fail(err, STATUS_USAGE, "%s: has test.csv; leave out test-fraction", place);
+    if (tables.count == 2 && settings_split(&source->settings))
+        return fail(err, STATUS_USAGE, "%s: has test.csv; leave out %s", place, settings_split(&source->settings));
     for (uint32_t i = 0; i < tables.count; i++)
         TRY(dataset_note_file(source, tables.paths[i], err));
     if (unpacked_cache_describe(source)) return STATUS_OK;

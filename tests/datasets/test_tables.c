@@ -107,6 +107,39 @@ static void each_class_gives_its_share_to_the_tests_by_the_seed(void **state) {
     expect_refusal(folder, "a,label\n1,x\n2,y\n", "", STATUS_DATA, "table.csv: 2 samples, none of which can be spared");
 }
 
+static void folds_share_no_sample_and_have_all(void **state) {
+    char folder[SCRATCH_PATH_BYTES], text[4096], settings[64];
+    int seen[30] = {0};
+    new_folder(folder, *state, "folds");
+    three_classes(text, "a", "b", "c");
+    for (int fold = 1; fold <= 4; fold++) {
+        int per_class[3] = {0};
+        Loaded loaded;
+        snprintf(settings, sizeof settings, "label=species fold=%d/4", fold);
+        load_table(&loaded, folder, text, settings);
+        assert_int_equal(loaded.data.train.count + loaded.data.test.count, 30);
+        assert_in_range(loaded.data.test.count, 7, 8);
+        for (uint32_t s = 0; s < loaded.data.test.count; s++) {
+            per_class[loaded.data.test.labels[s]]++;
+            seen[(int)number_of(&loaded.data.test, s)]++;
+        }
+        for (int c = 0; c < 3; c++)
+            assert_in_range(per_class[c], 2, 3); // of ten
+        free(loaded.block);
+    }
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(seen[i], 1);
+    static const char *const wrong[] = {"0/4", "5/4", "1/1", "1", "1/4x", "-1/4"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(settings, sizeof settings, "label=species fold=%s", wrong[i]);
+        expect_refusal(folder, text, settings, STATUS_USAGE,
+                       "write which of how many parts is for tests, such as fold");
+    }
+    expect_refusal(folder, text, "label=species fold=1/4 test-fraction=0.2", STATUS_USAGE, "fold and test-fraction");
+    expect_refusal(folder, "a,label\n1,x\n2,y\n3,x\n", "fold=4/5", STATUS_DATA,
+                   "none of the 3 samples; give fewer folds");
+}
+
 static void clients_are_named_by_any_column_and_keep_tests_of_their_own(void **state) {
     char folder[SCRATCH_PATH_BYTES], text[4096];
     Loaded loaded;
@@ -364,6 +397,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_numbered_by_their_sorted_names),
         cmocka_unit_test(each_class_gives_its_share_to_the_tests_by_the_seed),
+        cmocka_unit_test(folds_share_no_sample_and_have_all),
         cmocka_unit_test(clients_are_named_by_any_column_and_keep_tests_of_their_own),
         cmocka_unit_test(the_first_line_tells_the_separator),
         cmocka_unit_test(a_table_may_be_packed),
