@@ -151,10 +151,13 @@ const Command commands[] = {
      .description =
          "Runs sounder train for each combination of values, as many runs side by side as cores allow (one core per "
          "run unless --workers is given; on a GPU two runs), and ends with a table of means and standard deviations "
-         "over the seeds. It takes all options of train. Several values: --alpha 0.1,1,10 or --seed 1..5, the same "
+         "over the seeds (and folds, and what --over names). It takes all options of train. Several values: --alpha "
+         "0.1,1,10 or --seed 1..5, the same "
          "option again, or braces in a text, --algorithm \"fedprox mu={0.01,0.1}\". Values that are lists have "
-         "semicolons between them: --class-weights \"1,1,2;1,1,4\", or \"1,1,2;\" for one. It continues after a run "
-         "that fails. After Ctrl-C the runs finish their rounds and save; repeat the command with that --out to finish "
+         "semicolons between them: --class-weights \"1,1,2;1,1,4\", or \"1,1,2;\" for one. A list in EXPERIMENT.yaml "
+         "(alpha: [0.1, 1, 10]) has several values, too; sweep.yaml in the folder keeps all of them as such a file. It "
+         "continues after a run that fails. After Ctrl-C the runs finish their rounds and save; repeat the command "
+         "with that --out to finish "
          "the rest. Exits with the code of the first run that failed, or with 75 if another process still trains some "
          "of the runs.",
      .options = &sweep_options,

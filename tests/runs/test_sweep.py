@@ -24,6 +24,9 @@ class Sweep(RunCase):
         self.assertFalse(os.path.exists(self.path("s")))
         return [re.search(r"--out=s/([^' ]*)", line).group(1) for line in lines]
 
+    def runs_of(self, sweep):
+        return sorted(name for name in os.listdir(self.path(sweep)) if name != "sweep.yaml")
+
     def accuracy(self, run):
         return self.rounds(run)[-1]["test_accuracy"]
 
@@ -33,7 +36,7 @@ class Sweep(RunCase):
         out = self.sweep(*SMALL, "--partition", "dirichlet", "--seed", "1..2", "--alpha", "0.1,10", "--out", "s")
         self.assertTrue(out.startswith("4 runs (seed 2 x alpha 2), "), out)
         names = [f"seed={seed},alpha={alpha}" for seed in (1, 2) for alpha in ("0.1", "10")]
-        self.assertEqual(sorted(os.listdir(self.path("s"))), sorted(names))
+        self.assertEqual(self.runs_of("s"), sorted(names))
         for name in names:
             self.assertRegex(out, rf"(?m)^\[\d/4\] {re.escape(name)}  {100 * self.accuracy('s/' + name):.2f}%  \d")
         self.train(*SMALL, "--partition", "dirichlet", "--seed", "2", "--alpha", "0.1", "--out", "alone")
@@ -59,6 +62,56 @@ class Sweep(RunCase):
         self.assertEqual(self.plan("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0"), ["run"])
         most = str(2 ** 64 - 1)
         self.assertEqual(self.plan(*SMALL, "--seed", f"{most}..{most},1"), [f"seed={most}", "seed=1"])
+
+    def test_lists_of_an_experiment_are_axes_and_the_folder_keeps_the_sweep(self):
+        with open(self.path("exp.yaml"), "w") as file:
+            file.write("data: synthetic:1x8x8:400:100\nmodel: softmax\nclients: 4\nrounds: 1\nseed: [1..2, 5]\nlr:\n- 0.1\n- 0.2\n"
+                       "algorithm: [fedavg, 'fedprox mu={0.1,1}']\n")
+        names = [f"seed={seed},lr={lr},algorithm={a}" for seed in (1, 2, 5) for lr in ("0.1", "0.2") for a in ("fedavg", "fedprox-mu=0.1", "fedprox-mu=1")]
+        self.assertEqual(self.plan("exp.yaml"), names)
+        typed = ["exp.yaml", "--lr", "0.3", "--algorithm", "fedavg"]  # the command line wins
+        self.sweep(*typed, "--show", "accuracy_percent", "--out", "s")
+        with open(self.path("s/sweep.yaml")) as file:
+            head, *lines = file.read().splitlines()
+        self.assertTrue(head.endswith("sounder sweep THIS_FILE --show accuracy_percent --out ANOTHER_FOLDER"), head)
+        self.assertEqual(set(lines), {"data: synthetic:1x8x8:400:100", "model: softmax", "clients: 4", "rounds: 1", "algorithm: fedavg", "lr: 0.3", "seed: [1, 2, 5]"})
+        self.assertIn("3 of 3 runs are done", self.sweep("s/sweep.yaml", "--out", "s"))
+        self.assertIn("(done before)", self.sweep("s/sweep.yaml", "--out", "s"))
+        for arguments, sentence in ((["exp.yaml", "--lr", "1", "--algorithm", "fedavg"], "exp.yaml:5: seed: a list of values, as sounder sweep takes them; give one value, here or as --seed"),):
+            _, err = self.call("train", *arguments, "--out", "r", code=64)
+            self.assertIn(sentence, err)
+        self.train("exp.yaml", "--lr", "0.3", "--algorithm", "fedavg", "--seed", "2", "--out", "r")
+        self.assertEqual(self.model("r"), self.model("s/seed=2"))
+        for line, sentence in (("lr: []", "an empty list"), ("lr: [[1]]", "a list"), ("lr: &a [1]", "an anchor"), ("lr: [0.1, x]", "--lr x: needs a number"), ("quiet: [true]", "quiet: is about one process")):
+            with open(self.path("wrong.yaml"), "w") as file:
+                file.write(line + "\n")
+            _, err = self.call("sweep", "wrong.yaml", "--out", "w", code=64)
+            self.assertIn(sentence, err)
+
+    def test_means_are_over_folds_and_over_what_over_names(self):
+        with open(self.path("t.csv"), "w") as file:
+            print("a,b,label", *(f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(60)), sep="\n", file=file)
+        common = ["--model", "softmax", "--clients", "2", "--rounds", "2", "--algorithm", "fedavg,fedprox"]
+        out = self.sweep("--data", "t.csv fold={1,2,3}/3", *common, "--seed", "1,2", "--against", "fedavg", "--out", "s")
+        self.assertEqual(self.runs_of("s"),
+                         sorted([f"fold={k}-3,algorithm={a},seed={s}" for k in (1, 2, 3) for a in ("fedavg", "fedprox") for s in (1, 2)]))
+        finals = [100 * self.accuracy(f"s/fold={k}-3,algorithm=fedavg,seed={s}") for k in (1, 2, 3) for s in (1, 2)]
+        self.assertRegex(out, rf"(?m)^fedavg +6 +2 +{statistics.mean(finals):.2f} ± {statistics.stdev(finals):.2f} ")
+        self.assertIn("mean ± standard deviation over: data, seed\n", out)
+        self.assertRegex(out, r"(?m)^fedprox +6 .*(equal|not distinguishable)$")
+        self.assertIn("minus that of algorithm fedavg with the same seed and data", out)
+        (row,) = json.loads(self.call("runs", "s", "--against", "fedavg", "--format", "json")[0])
+        self.assertEqual(row["pairs"], 6)
+        out = self.sweep("--data", "t.csv test-seed={1,2,3}", *common, "--over", "data", "--out", "r")
+        self.assertRegex(out, r"(?m)^fedavg +3 ")
+        self.assertIn("sounder runs r --against fedavg --over data\n", out)
+        (row,) = json.loads(self.call("runs", "r", "--against", "fedavg", "--over", "data", "--format", "json")[0])
+        self.assertEqual(row["pairs"], 3)
+        self.assertEqual({row["verdict"] for row in json.loads(self.call("runs", "r", "--against", "fedavg", "--format", "json")[0])}, {"too few seeds"})
+        for arguments, sentence in ((["sweep", "--data", "t.csv", "--over", "lr"], "--over lr: has one value in this sweep"), (["runs", "r", "--over", "data"], "--over: only used with --against"),
+                                    (["runs", "r", "--against", "fedavg", "--over", "sed"], "--over sed: unknown")):
+            _, err = self.call(*arguments, code=64)
+            self.assertIn(sentence, err)
 
     def test_commands_of_a_plan_are_whole_and_a_shell_reads_them_as_they_are_meant(self):
         net = "conv 3 3; pool 2; " + 300 * "relu; " + "linear 8; " + 100 * "relu; " + "linear 10"
@@ -94,7 +147,7 @@ class Sweep(RunCase):
         self.assertEqual(says("--lr", "0.1", "--out", "one"), [])  # run
         (told,) = says("--lr", "0.1,0.2,0.3", "--parallel", "2", "--out", "s")
         self.assertEqual((told[0], told[1], told[4]), ("3", "2", "lr=0.1"))
-        self.assertEqual(sorted(os.listdir(self.path("s"))), ["lr=0.1", "lr=0.2", "lr=0.3"])
+        self.assertEqual(self.runs_of("s"), ["lr=0.1", "lr=0.2", "lr=0.3"])
         self.assertEqual(says("--lr", "0.1,0.2,0.3", "--out", "s"), [])  # they are done
         shutil.rmtree(self.path("s/lr=0.2"))
         shutil.rmtree(self.path("s/lr=0.3"))
@@ -142,7 +195,7 @@ class Sweep(RunCase):
         self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
         self.assertIn("\n8 runs were left behind after fewer rounds\n", out)
         self.assertIn("\nmean ± standard deviation over: seed, rounds\n", out)  # all have one cosine
-        done = {run: len(self.rounds(f"s/{run}")) for run in os.listdir(self.path("s"))}
+        done = {run: len(self.rounds(f"s/{run}")) for run in self.runs_of("s")}
         self.assertEqual(sorted(done.values()), [1] * 6 + [3] * 2 + [9] * 2)
         self.assertEqual((done["lr=0.05,seed=1"], done["lr=0.05,seed=2"]), (9, 9))
         self.train(*LEARNED, "--rounds", "9", "--lr-schedule", "cosine", "--lr", "0.05", "--seed", "2", "--out", "alone")
@@ -394,7 +447,7 @@ class Sweep(RunCase):
         self.assertEqual(grown.count("(done before)"), 2)
         turned = self.sweep(*SMALL, "--algorithm", "median,fedavg", *seeds)
         self.assertEqual(turned.count("(done before)"), 4)
-        self.assertEqual(sorted(os.listdir(self.path("s"))), ["seed=1", "seed=1,algorithm=median", "seed=2", "seed=2,algorithm=median"])
+        self.assertEqual(self.runs_of("s"), ["seed=1", "seed=1,algorithm=median", "seed=2", "seed=2,algorithm=median"])
         for out in grown, turned:
             self.assertRegex(out, r"(?m)^fedavg +2 +2 ")
             self.assertRegex(out, r"(?m)^median +2 +2 ")

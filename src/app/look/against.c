@@ -6,27 +6,29 @@
 #include <string.h>
 
 #include "app/look/paired_test.h"
+#include "app/look/replicates.h"
 #include "base/text_stream.h"
 
 // Pairs -------------------------------------------------------------------------------------------------------------
 
-static int compare_runs(const void *a, const void *b, void *by) {
-    const PastRun *left = a, *right = b;
-    const int order = by_options_compare(left, right, by);
-    if (order) return order;
-    return (left->options.seed > right->options.seed) - (left->options.seed < right->options.seed);
+static int compare_runs(const void *a, const void *b, void *of) {
+    const Question *question = of;
+    const int order = by_options_compare(a, b, &question->by);
+    return order ? order : by_options_compare(a, b, &question->over);
 }
 
-// Puts the runs of a group side by side, ordered by seed.
+// Puts the runs of a group side by side, ordered by what pairs them.
 static Status sort_runs(const PastRuns *runs, Question *question, Error *err) {
-    qsort_r(runs->all, runs->count, sizeof *runs->all, compare_runs, &question->by);
+    char name[OPTION_TEXT_BYTES];
+    qsort_r(runs->all, runs->count, sizeof *runs->all, compare_runs, question);
     for (size_t i = 1; i < runs->count; i++)
-        if (compare_runs(&runs->all[i - 1], &runs->all[i], &question->by) == 0)
+        if (compare_runs(&runs->all[i - 1], &runs->all[i], question) == 0)
             return fail(
                 err, STATUS_USAGE,
-                "--against: %.300s and %.300s have one seed, %llu, and would both pair with one run; give one of "
-                "them, or name the options in which they differ in --by",
-                runs->all[i - 1].path, runs->all[i].path, (unsigned long long)runs->all[i].options.seed);
+                "--against: %.300s and %.300s have one %.100s, %llu, and would both pair with one run; give one "
+                "of them, or name the options in which they differ in --by, or in --over if these make pairs, too",
+                runs->all[i - 1].path, runs->all[i].path, replicates_name(name, &question->over),
+                (unsigned long long)runs->all[i].options.seed);
     return STATUS_OK;
 }
 
@@ -69,10 +71,10 @@ static size_t subtract(double *differences, size_t *unknown, size_t *uneven, con
     for (size_t a = 0, b = 0; a < group->count && b < base->count && count < PAIRED_TEST_MOST;) {
         const PastRun *run = &group->runs[a], *other = &base->runs[b];
         const double difference = against_question_value(run, question) - against_question_value(other, question);
-        const uint64_t seed = run->options.seed, other_seed = other->options.seed;
-        a += seed <= other_seed;
-        b += seed >= other_seed;
-        if (seed != other_seed) continue;
+        const int order = by_options_compare(run, other, &question->over);
+        a += order <= 0;
+        b += order >= 0;
+        if (order != 0) continue;
         if (run->options.rounds != other->options.rounds && !is_about_rounds)
             ++*uneven;
         else if (isfinite(difference))
@@ -97,7 +99,7 @@ static void add_columns(Columns *columns, Table *table, Question *question) {
     columns->low = table_add_column(table, "95% from", "difference_low", decimals);
     columns->high = table_add_column(table, "to", "difference_high", decimals);
     columns->sign = table_add_column(table, "sign test p", "sign_test_p", 3);
-    columns->more = table_add_column(table, "more seeds", "more_seeds", 0);
+    columns->more = table_add_column(table, question->over.count > 1 ? "more pairs" : "more seeds", "more_seeds", 0);
     columns->verdict = table_add_column(table, "verdict", "verdict", -1);
     table_set_room(table, columns->sign, ROOM_SPARE);
     table_set_room(table, columns->more, ROOM_SPARE);
@@ -165,7 +167,7 @@ static void put_group(Comparison *to, const Group *group, const Group *base, con
     if (enough)
         put_test(to, pairs, question);
     else
-        table_put_text(to->table, to->columns.verdict, "too few seeds");
+        table_put_text(to->table, to->columns.verdict, question->over.count > 1 ? "too few pairs" : "too few seeds");
 }
 
 static void put_groups(Comparison *to, const PastRuns *runs, Question *question) {
@@ -191,8 +193,8 @@ typedef struct LeftOut {
 static bool has_partner(const PastRun *run, const PastRuns *runs, const ByOptions *equal, const Question *question) {
     for (size_t i = 0; i < runs->count; i++) {
         const Group other = {.runs = &runs->all[i], .count = 1};
-        if (other.runs->options.seed == run->options.seed && by_options_compare(run, other.runs, equal) == 0 &&
-            is_base(&other, question))
+        if (by_options_compare(run, other.runs, &question->over) == 0 &&
+            by_options_compare(run, other.runs, equal) == 0 && is_base(&other, question))
             return true;
     }
     return false;
@@ -229,19 +231,22 @@ static void print_left_out(FILE *notes, const LeftOut *left, const PastRuns *run
 
 static void print_notes(FILE *notes, const Comparison *of, const Question *question, const char *few) {
     const char *name = question->option->name;
-    char value[OPTION_SHOWN_BYTES];
+    char value[OPTION_SHOWN_BYTES], over[OPTION_TEXT_BYTES];
+    const char *pairs = question->over.count > 1 ? "pairs" : "seeds";
     option_printable(value, question->value);
+    replicates_name(over, &question->over);
     if (of->table->row_count > 0)
-        fprintf(
-            notes,
-            "difference: %s in the end, minus that of %s %s with the same seed; 95%%: Student's interval of its mean, "
-            "for each line alone\n",
-            question->title, name, value);
-    if (of->has_more) fputs("more seeds: until a difference of this size is found in 80% of cases\n", notes);
-    if (of->has_few)
         fprintf(notes,
-                "too few seeds in common with %s %s for an interval, which needs %d (such as --seed 1..%d): %s\n", name,
-                value, PAIRED_TEST_LEAST, PAIRED_TEST_LEAST, few);
+                "difference: %s in the end, minus that of %s %s with the same %.200s; 95%%: Student's interval of its "
+                "mean, for each line alone\n",
+                question->title, name, value, over);
+    if (by_options_have(&question->over, option_find("data")) && of->table->row_count > 0)
+        fputs("folds and other splits of one data set share training samples: the interval does not tell of new data\n",
+              notes);
+    if (of->has_more) fprintf(notes, "more %s: until a difference of this size is found in 80%% of cases\n", pairs);
+    if (of->has_few)
+        fprintf(notes, "too few %s in common with %s %s for an interval, which needs %d (such as --seed 1..%d): %s\n",
+                pairs, name, value, PAIRED_TEST_LEAST, PAIRED_TEST_LEAST, few);
     if (of->uneven > 0)
         fprintf(notes, "left out: %zu pair%s of runs of different --rounds\n", of->uneven, of->uneven == 1 ? "" : "s");
     else if (of->has_few && by_options_have(&question->others, option_find("rounds")))

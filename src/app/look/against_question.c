@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/look/replicates.h"
 #include "base/text_stream.h"
 
 // The number of rounds may change when a run is resumed; yet runs of other rounds are no pair.
-static bool tells_apart(const Option *option) {
-    if (option->unsaved || strcmp(option->name, "seed") == 0) return false;
+static bool tells_apart(const Option *option, const ByOptions *over) {
+    if (option->unsaved || by_options_have(over, option)) return false;
     return !option->may_change || strcmp(option->name, "rounds") == 0;
 }
 
@@ -71,13 +72,14 @@ static void print_values(FILE *file, const Option *option, const PastRuns *runs)
     fputc(')', file);
 }
 
-static Status refuse_value(const PastRuns *runs, const char *typed, Error *err) {
+static Status refuse_value(const PastRuns *runs, const char *typed, const ByOptions *over, Error *err) {
     TextStream stream;
     const char *separator = "";
     char shown[OPTION_SHOWN_BYTES];
     FILE *file = text_open(&stream);
     for (int i = 0; i < option_count && file; i++) {
-        if (!tells_apart(&option_table[i]) || !past_runs_differ(runs->all, runs->count, &option_table[i])) continue;
+        if (!tells_apart(&option_table[i], over) || !past_runs_differ(runs->all, runs->count, &option_table[i]))
+            continue;
         fputs(separator, file);
         print_values(file, &option_table[i], runs);
         separator = ", ";
@@ -100,21 +102,22 @@ static Status find_option(Question *question, const PastRuns *runs, const char *
     question->option = NULL;
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
-        const char *of = tells_apart(option) ? against_value_of(option, typed) : NULL;
+        const char *of = tells_apart(option, &question->over) ? against_value_of(option, typed) : NULL;
         if (!of || !past_runs_differ(runs->all, runs->count, option) || !find_value(value, option, of, runs)) continue;
         if (question->option) return against_refuse_two(question->option, option, typed, err);
         question->option = option;
         memcpy(question->value, value, sizeof value);
     }
-    return question->option ? STATUS_OK : refuse_value(runs, typed, err);
+    return question->option ? STATUS_OK : refuse_value(runs, typed, &question->over, err);
 }
 
 // The option is the last one, so that groups which are compared are side by side.
 static Status find_groups(Question *question, const PastRuns *runs, const char *names, Error *err) {
     ByOptions named = {0};
-    if (*names) TRY(by_options_read(&named, names, err));
+    if (*names) TRY(by_options_read(&named, "--by", names, err));
     for (int i = 0; i < option_count && !*names; i++)
-        if (tells_apart(&option_table[i]) && past_runs_differ(runs->all, runs->count, &option_table[i]))
+        if (tells_apart(&option_table[i], &question->over) &&
+            past_runs_differ(runs->all, runs->count, &option_table[i]))
             by_options_add(&named, &option_table[i]);
     by_options_add_inputs(&named, runs->all, runs->count);
     question->others = (ByOptions){0};
@@ -165,6 +168,7 @@ static Status find_figure(Question *question, const PastRuns *runs, const char *
 }
 
 Status against_question_read(Question *question, const PastRuns *runs, const Against *asked, Error *err) {
+    TRY(replicates_read(&question->over, asked->over, runs, err));
     TRY(find_option(question, runs, asked->value, err));
     TRY(find_groups(question, runs, asked->by, err));
     return find_figure(question, runs, asked->show, err);

@@ -8,15 +8,16 @@
 
 // value: of an option in which the runs differ ("fedavg"), or OPTION=VALUE ("alpha=0.1"). by: names of options whose
 // values make a group; "": all in which the runs differ, except the seed. show: the figure to compare, a key of
-// run_columns.h; "": the one that the runs are about.
+// run_columns.h; "": the one that the runs are about. over: names of options whose values make pairs beside the seed.
 typedef struct Against {
-    const char *value, *by, *show;
+    const char *value, *by, *show, *over;
 } Against;
 
 typedef struct Question {
     const Option *option;           // has the value that the others are compared with
     char value[OPTION_VALUE_BYTES]; // as runs write it
     ByOptions by, others;           // others: by without the option
+    ByOptions over;                 // a pair of runs has equal values of each
     bool is_named;                  // by --show: the column; otherwise the figure that the runs are about
     RunColumn column;
     RunFigure figure;

@@ -14,24 +14,25 @@ void by_options_add(ByOptions *by, const Option *option) {
     if (!by_options_have(by, option)) by->all[by->count++] = option;
 }
 
-Status by_options_read(ByOptions *by, const char *text, Error *err) {
-    char names[OPTION_TEXT_BYTES], *rest;
+Status by_options_read(ByOptions *by, const char *typed, const char *text, Error *err) {
+    char names[OPTION_TEXT_BYTES], where[16], *rest;
     *by = (ByOptions){0};
     snprintf(names, sizeof names, "%s", text);
+    snprintf(where, sizeof where, "%s ", typed);
     for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
         const Option *option = option_find(name);
         for (int i = 0; i < RUN_INPUTS && !option; i++)
             if (option_same_name(run_inputs[i].trait.name, name)) option = &run_inputs[i].trait;
-        if (!option) return option_unknown(name, "--by ", err);
+        if (!option) return option_unknown(name, where, err);
         if (option->unsaved || option->not_train)
             return fail(err, STATUS_USAGE,
-                        "--by %s: is about one process, no run has a value of it; give one that stands "
+                        "%s %s: is about one process, no run has a value of it; give one that stands "
                         "in config.yaml, such as alpha",
-                        option->name);
+                        typed, option->name);
         by_options_add(by, option);
     }
     if (by->count > 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "--by: needs the name of an option, such as alpha");
+    return fail(err, STATUS_USAGE, "%s: needs the name of an option, such as alpha", typed);
 }
 
 void by_options_add_columns(ByOptions *by, Table *table) {

@@ -1,7 +1,7 @@
 // Traits of runs (past_run.h) that tell groups of them apart, as the first columns of a table.
 //
 //   ByOptions by;
-//   TRY(by_options_read(&by, "algorithm,alpha", err));
+//   TRY(by_options_read(&by, "--by", "algorithm,alpha", err));
 //   by_options_add_columns(&by, &table);
 //   by_options_put(&table, &by, &run);              // in the last row
 #ifndef SOUNDER_APP_LOOK_BY_OPTIONS_H
@@ -21,8 +21,9 @@ typedef struct ByOptions {
 void by_options_add(ByOptions *by, const Option *option);
 bool by_options_have(const ByOptions *by, const Option *option);
 
-// Reads names with commas between. USAGE for an unknown name, for an option that no run has a value of, and for none.
-Status by_options_read(ByOptions *by, const char *names, Error *err);
+// Reads names with commas between. typed: the option that has them, such as "--by". USAGE for an unknown name, for an
+// option that no run has a value of, and for none.
+Status by_options_read(ByOptions *by, const char *typed, const char *names, Error *err);
 
 // Adds the inputs in which the runs differ: no group mixes runs of different data, programs or first models.
 void by_options_add_inputs(ByOptions *by, const PastRun *runs, size_t count);

@@ -16,6 +16,7 @@
 #include "app/look/figure_charts.h"
 #include "app/look/figures.h"
 #include "app/look/look_options.h"
+#include "app/look/replicates.h"
 #include "app/look/run_details.h"
 #include "app/look/runs.h"
 #include "base/embed.h"
@@ -69,16 +70,16 @@ static Status read_charts(char **text, Error *err) {
 
 // The data ------------------------------------------------------------------------------------------------------------
 
-// Names the group of a run by all options in which the runs differ, except the seed. The caller frees the text; NULL:
-// no memory.
-static char *name_group(const PastRuns *runs, const PastRun *run) {
+// Names the group of a run by all options in which the runs differ, except those in `over`. The caller frees the
+// text; NULL: no memory.
+static char *name_group(const PastRuns *runs, const PastRun *run, const ByOptions *over) {
     TextStream stream;
     const char *separator = "";
     FILE *file = text_open(&stream);
     for (int i = 0; i < past_run_traits() && file; i++) {
         const Option *option = past_run_trait(i);
         char value[OPTION_VALUE_BYTES];
-        if (option->unsaved || option->may_change || strcmp(option->name, "seed") == 0 ||
+        if (option->unsaved || option->may_change || by_options_have(over, option) ||
             !past_runs_differ(runs->all, runs->count, option))
             continue;
         by_options_text(value, run, option);
@@ -117,23 +118,25 @@ static void put_table(JsonObject *report, const char *name, const Table *table, 
     put_object(report, name, &of);
 }
 
-static void put_runs(JsonObject *report, const PastRuns *runs) {
+static void put_runs(JsonObject *report, const PastRuns *runs, const ByOptions *over) {
+    char notes[OPTION_TEXT_BYTES + 80], names[OPTION_TEXT_BYTES];
     Table table = {0};
     Error never; // no name is asked for
     runs_table_list(&table, runs, "", &never);
     put_table(report, "table", &table, "");
     table_free(&table);
-    if (runs->count < 2 || runs_table_means(&table, runs, &never) != STATUS_OK) return;
-    if (table.row_count > 0)
-        put_table(report, "means", &table, "mean ± standard deviation over the runs that differ in the seed alone");
+    if (runs->count < 2 || runs_table_means(&table, runs, over, &never) != STATUS_OK) return;
+    snprintf(notes, sizeof notes, "mean ± standard deviation over the runs that differ in the %s alone",
+             replicates_name(names, over));
+    if (table.row_count > 0) put_table(report, "means", &table, notes);
     table_free(&table);
 }
 
 // Reorders the runs.
-static Status put_against(JsonObject *report, PastRuns *runs, const char *value, Error *err) {
+static Status put_against(JsonObject *report, PastRuns *runs, const LookOptions *options, Error *err) {
     Table table = {0};
     char *notes = NULL;
-    Status status = against_fill(&table, &notes, runs, &(Against){value, "", ""}, true, err);
+    Status status = against_fill(&table, &notes, runs, &(Against){options->against, "", "", options->over}, true, err);
     if (status == STATUS_OK) put_table(report, "against", &table, notes);
     table_free(&table);
     free(notes);
@@ -217,7 +220,7 @@ static void name_data(char data[OPTION_TEXT_BYTES], const Options *options) {
     snprintf(data, OPTION_TEXT_BYTES, "%.*s", place == options->data ? (int)strlen(place) : (int)bytes, place);
 }
 
-static void describe(JsonObject *report, const PastRuns *runs) {
+static void describe(JsonObject *report, const PastRuns *runs, const ByOptions *over) {
     char label[OPTION_LABEL_BYTES], data[OPTION_TEXT_BYTES], title[3 * OPTION_TEXT_BYTES + 64],
         subtitle[2 * PATH_BYTES + 128], date[64];
     const PastRun *first = &runs->all[0];
@@ -240,29 +243,31 @@ static void describe(JsonObject *report, const PastRuns *runs) {
     json_begin_array(&facts);
     find_facts(&facts, runs);
     put_object(report, "facts", &facts);
-    put_runs(report, runs);
+    put_runs(report, runs, over);
 }
 
-// Begins *report, which is dropped on failure. against: "": no comparison. Reorders the runs.
-static Status collect(JsonObject *report, PastRuns *runs, const char *against, Error *err) {
+// Begins *report, which is dropped on failure. Reorders the runs.
+static Status collect(JsonObject *report, PastRuns *runs, const LookOptions *options, Error *err) {
     RoundChoice choice;
+    ByOptions over;
     JsonObject all;
+    TRY(replicates_read(&over, options->over, runs, err));
     Status status = round_choice_make(&choice, runs) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
     json_begin(report);
     json_begin_array(&all);
     for (size_t i = 0; i < runs->count && status == STATUS_OK; i++) {
         JsonObject details;
-        char *group = name_group(runs, &runs->all[i]);
+        char *group = name_group(runs, &runs->all[i], &over);
         status = group ? run_details_read(&details, &runs->all[i], group, &choice, err)
                        : fail(err, STATUS_OS, "no memory for the report");
         if (status == STATUS_OK) put_object(&all, NULL, &details);
         free(group);
     }
     free(choice.is_end);
-    if (status == STATUS_OK) describe(report, runs);
+    if (status == STATUS_OK) describe(report, runs, &over);
     put_object(report, "runs", &all);
     if (status == STATUS_OK) figure_charts_put(report);
-    if (status == STATUS_OK && *against) status = put_against(report, runs, against, err);
+    if (status == STATUS_OK && options->against[0]) status = put_against(report, runs, options, err);
     if (status == STATUS_OK) status = json_check(report, "the report", err);
     if (status != STATUS_OK) json_drop(report);
     return status;
@@ -365,7 +370,7 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
     Status status = runs.count <= MOST_RUNS
-                        ? collect(&report, &runs, options.against, err)
+                        ? collect(&report, &runs, &options, err)
                         : fail(err, STATUS_USAGE,
                                "a report shows at most %d runs, not %zu; give fewer (sounder runs lists "
                                "any number)",

@@ -16,7 +16,10 @@
     {.name = "against", .type = OPTION_TEXT, FIELD(against), .also = "baseline compare versus vs", .placeholder = "VALUE", .derived = "none", \
      .help = "better, or luck: compares the other runs with those that have this value (fedavg, or OPTION=VALUE) and are alike in all " \
              "else: the mean difference of runs of one seed, Student's 95% interval, a sign test, and how many more seeds would find " \
-             "a difference of this size; needs three seeds"}
+             "a difference of this size; needs three seeds"}, \
+    {.name = "over", .type = OPTION_TEXT, FIELD(over), .also = "replicates repeat pairs", .placeholder = "OPTION,...", .derived = "none", \
+     .help = "options that repeat an experiment beside --seed, such as data for values of test-seed, or a new draw of clients: means are over their values, and runs with equal " \
+             "ones are the pairs of --against; --data whose values differ in fold=k/K alone is one by itself"}
 // Rows of two commands that train a list of runs.
 #define LISTED_RUNS(folder) \
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = folder, \

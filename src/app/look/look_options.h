@@ -17,6 +17,7 @@ typedef struct LookOptions {
     char by[OPTION_TEXT_BYTES];       // names of options, with commas between; "": none
     char show[OPTION_TEXT_BYTES];     // names of figures, with commas between; "": those that say something
     char against[OPTION_TEXT_BYTES];  // a value of an option; "": none
+    char over[OPTION_TEXT_BYTES];     // names of options, with commas between; "": the seed alone
     int format;                       // TableFormat
     char out[OPTION_TEXT_BYTES];      // "": not given
     char svg[OPTION_TEXT_BYTES];      // "": none

@@ -132,7 +132,7 @@ static Status fill_means(Table *table, const PastRuns *runs, size_t finished, By
     return STATUS_OK;
 }
 
-Status runs_table_means(Table *table, const PastRuns *runs, Error *err) {
+Status runs_table_means(Table *table, const PastRuns *runs, const ByOptions *over, Error *err) {
     PastRuns sorted = {.all = malloc((runs->count + 1) * sizeof *sorted.all), .count = runs->count};
     ByOptions by = {0};
     if (!sorted.all) return fail(err, STATUS_OS, "no memory for a table of %zu runs", runs->count);
@@ -140,7 +140,7 @@ Status runs_table_means(Table *table, const PastRuns *runs, Error *err) {
     const size_t finished = past_runs_finished_first(&sorted);
     for (int i = 0; i < past_run_traits(); i++) {
         const Option *trait = past_run_trait(i);
-        if (trait->unsaved || trait == option_find("seed") || trait == option_find("rounds")) continue;
+        if (trait->unsaved || by_options_have(over, trait) || trait == option_find("rounds")) continue;
         if (past_runs_differ(sorted.all, finished, trait)) by_options_add(&by, trait);
     }
     qsort_r(sorted.all, finished, sizeof *sorted.all, compare_runs, &by);
@@ -152,7 +152,7 @@ Status runs_table_means(Table *table, const PastRuns *runs, Error *err) {
 Status runs_print_means(PastRuns *runs, const char *names, const char *show, TableFormat format, Error *err) {
     Table table = {0};
     ByOptions by;
-    TRY(by_options_read(&by, names, err));
+    TRY(by_options_read(&by, "--by", names, err));
     size_t finished = past_runs_finished_first(runs);
     if (finished == 0)
         return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished; sounder runs without --by lists them",
@@ -171,7 +171,7 @@ Status runs_print_means(PastRuns *runs, const char *names, const char *show, Tab
 static Status list_client_means(Table *table, PastRuns *runs, const LookOptions *options, ByOptions *by,
                                 size_t *finished, size_t *copies, Error *err) {
     *by = (ByOptions){0};
-    if (options->by[0]) TRY(by_options_read(by, options->by, err));
+    if (options->by[0]) TRY(by_options_read(by, "--by", options->by, err));
     *finished = past_runs_finished_first(runs);
     if (*finished == 0) return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished", runs->count);
     by_options_add_inputs(by, runs->all, *finished);
@@ -203,11 +203,14 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     PastRuns runs;
     TRY(look_options_parse(&options, command_find("runs"), argc, argv, err));
     const bool given = options.folder_count > 0;
+    if (options.over[0] && !options.against[0])
+        return fail(err, STATUS_USAGE,
+                    "--over: only used with --against; means of --by are over all that --by leaves out");
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
     Table table = {0};
     Status status = STATUS_OK;
     if (options.against[0] && !options.clients) {
-        const Against asked = {options.against, options.by, options.show};
+        const Against asked = {options.against, options.by, options.show, options.over};
         status = against_print(&runs, &asked, (TableFormat)options.format, err);
         if (status == STATUS_OK && options.format == TABLE_TEXT)
             past_runs_say_privacy(stdout, runs.all, past_runs_finished_first(&runs));

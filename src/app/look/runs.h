@@ -2,6 +2,7 @@
 #ifndef SOUNDER_APP_LOOK_RUNS_H
 #define SOUNDER_APP_LOOK_RUNS_H
 
+#include "app/look/by_options.h"
 #include "app/look/past_run.h"
 #include "app/look/table.h"
 
@@ -10,8 +11,8 @@
 Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Error *err);
 
 // Fills an empty table with one line per combination of values of the options in which the finished runs differ, but
-// for the seed: mean and standard deviation of the figures. Empty if no run is finished.
-Status runs_table_means(Table *table, const PastRuns *runs, Error *err);
+// for those in `over` (replicates.h): mean and standard deviation of the figures. Empty if no run is finished.
+Status runs_table_means(Table *table, const PastRuns *runs, const ByOptions *over, Error *err);
 
 // Prints one line per combination of values of the options `by` (names separated by commas), with mean and standard
 // deviation over the finished runs. The text format also names the other options that differ and the number of runs

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/command.h"
+#include "app/look/sweep_file.h"
 #include "app/look/sweep_forecast.h"
 #include "app/look/sweep_halving.h"
 #include "app/look/sweep_jobs.h"
@@ -390,6 +391,7 @@ static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     tell_axes(&sweep->plan);
     if (make_folders(sweep->options.out, 0777) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
+    if (sweep->tells_means) TRY(sweep_file_write(&sweep->plan, &sweep->options, err));
     TRY(open_signals(sweep, err));
     if (!sweep->options.quiet) {
         print_heading(sweep);

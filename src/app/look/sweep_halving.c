@@ -7,11 +7,10 @@
 #include "app/options/run_figure.h"
 #include "io/metrics.h"
 
-// Whether two runs differ only in the seed.
+// Whether two runs differ only in the seed, or in other values that repeat an experiment.
 static bool same_group(const SweepPlan *plan, size_t a, size_t b) {
     for (size_t axis = 0; axis < plan->axis_count; axis++)
-        if (strcmp(plan->axes[axis].option->name, "seed") != 0 &&
-            strcmp(sweep_plan_value(plan, a, axis), sweep_plan_value(plan, b, axis)) != 0)
+        if (!plan->axes[axis].repeats && strcmp(sweep_plan_value(plan, a, axis), sweep_plan_value(plan, b, axis)) != 0)
             return false;
     return true;
 }

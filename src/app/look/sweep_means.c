@@ -11,7 +11,7 @@
 #include "base/text.h"
 
 static bool is_varied(const SweepAxis *axis) {
-    return axis->count > 1 && strcmp(axis->option->name, "seed") != 0;
+    return axis->count > 1 && !axis->repeats;
 }
 
 static bool has_value(const SweepAxis *axis, const char *typed) {
@@ -59,7 +59,7 @@ static void say_if_unfinished(const PastRuns *runs) {
                rising, runs->count);
 }
 
-// All options with several values, except the seed.
+// All options with several values, except the seed and others that repeat an experiment.
 static void name_varied(char by[OPTION_TEXT_BYTES], const SweepPlan *plan) {
     size_t length = 0;
     by[0] = '\0';
@@ -78,7 +78,7 @@ static Status print_tables(PastRuns *runs, const char *by, const LookOptions *op
         status = runs_print_means(runs, by, "", TABLE_TEXT, err);
     }
     if (status != STATUS_OK || !options->against[0]) return status;
-    status = against_print(runs, &(Against){options->against, "", ""}, TABLE_TEXT, err);
+    status = against_print(runs, &(Against){options->against, "", "", options->over}, TABLE_TEXT, err);
     if (status == STATUS_USAGE) log_warning("%s", err->message);
     return status == STATUS_USAGE ? STATUS_OK : status;
 }
@@ -87,16 +87,17 @@ static Status print_tables(PastRuns *runs, const char *by, const LookOptions *op
 static void say_commands(const SweepPlan *plan, const LookOptions *options, const char *by) {
     char word[SHELL_WORD_BYTES], value[SHELL_WORD_BYTES];
     const char *first = NULL;
-    size_t seeds = 0;
+    size_t pairs = 1;
     for (size_t i = 0; i < plan->axis_count; i++) {
         const SweepAxis *axis = &plan->axes[i];
-        if (strcmp(axis->option->name, "seed") == 0) seeds = axis->count;
+        if (axis->repeats) pairs *= axis->count;
         if (strcmp(axis->option->name, "algorithm") == 0 && is_varied(axis)) first = axis->values[0];
     }
     shell_path(word, options->out);
     printf("look: sounder report %s    sounder runs %s --by %s", word, word, by);
-    if (first && seeds >= PAIRED_TEST_LEAST && !options->against[0] && plan->search == SWEEP_GRID)
-        printf("    sounder runs %s --against %s", word, shell_word(value, first));
+    if (first && pairs >= PAIRED_TEST_LEAST && !options->against[0] && plan->search == SWEEP_GRID)
+        printf("    sounder runs %s --against %s%s%s", word, shell_word(value, first), *options->over ? " --over " : "",
+               options->over);
     putchar('\n');
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/command.h"
+#include "app/look/replicates.h"
 #include "base/rng.h"
 
 static Status add_value(SweepAxis *axis, const char *value, size_t length, Error *err) {
@@ -139,7 +140,7 @@ static Status check_values(const SweepAxis *axis, bool is_list, Error *err) {
 static SweepAxis *axis_of(SweepPlan *plan, const Option *option) {
     for (size_t i = 0; i < plan->axis_count; i++)
         if (plan->axes[i].option == option) return &plan->axes[i];
-    plan->axes[plan->axis_count] = (SweepAxis){.option = option};
+    plan->axes[plan->axis_count] = (SweepAxis){.option = option, .repeats = strcmp(option->name, "seed") == 0};
     return &plan->axes[plan->axis_count++];
 }
 
@@ -154,6 +155,33 @@ static int join_tables(Option *rows, const Option *const own, int own_count) {
     for (int i = 0; i < option_count; i++)
         if (!option_table[i].unsaved) rows[count++] = option_table[i];
     return count;
+}
+
+// The plan, and how many of its axes are those of the command line, which wins over the file.
+typedef struct Listed {
+    SweepPlan *plan;
+    size_t typed;
+} Listed;
+
+static Status add_listed(void *to, const Option *option, const char *value, const char *where, Error *err) {
+    const Listed *listed = to;
+    SweepAxis *axis = axis_of(listed->plan, option_find(option->name));
+    if (axis < listed->plan->axes + listed->typed) return STATUS_OK;
+    if (option->unsaved)
+        return fail(err, STATUS_USAGE, "%s%s: is about one process; give it one value", where, option->name);
+    const bool is_text = option->type == OPTION_TEXT || option->type == OPTION_FORM;
+    return is_text && strpbrk(value, "{}") ? add_text(axis, value, err) : add_item(axis, value, strlen(value), err);
+}
+
+// The lists of the experiment are axes, after those of the command line.
+static Status read_experiment(SweepPlan *plan, Error *err) {
+    Options *options = malloc(sizeof *options);
+    if (!options) return fail(err, STATUS_OS, "no memory for the options");
+    options_defaults(options);
+    Listed listed = {.plan = plan, .typed = plan->axis_count};
+    const Status status = options_read_experiment(options, add_listed, &listed, plan->experiment, err);
+    free(options);
+    return status;
 }
 
 static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTable *table, int own_count, int argc,
@@ -178,8 +206,32 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
     if (plan->experiment && strcmp(plan->experiment, "-") == 0)
         return fail(err, STATUS_USAGE,
                     "-: every run reads the experiment anew, which standard input cannot be; name a file");
+    if (plan->experiment) TRY(read_experiment(plan, err));
     for (size_t i = 0; i < plan->axis_count; i++)
         TRY(check_values(&plan->axes[i], options->search == SWEEP_LIST, err));
+    return STATUS_OK;
+}
+
+// The axes over which means are: the seed, those of --over, and data whose values are folds of one set.
+static Status mark_repeats(SweepPlan *plan, const char *names, Error *err) {
+    ByOptions over;
+    TRY(replicates_read(&over, names, NULL, err));
+    for (size_t i = 0; i < plan->axis_count; i++) {
+        SweepAxis *axis = &plan->axes[i];
+        bool are_folds = axis->count > 1 && strcmp(axis->option->name, "data") == 0;
+        for (size_t k = 1; k < axis->count && are_folds; k++)
+            are_folds = replicates_are_folds(axis->values[0], axis->values[k]);
+        axis->repeats = are_folds || by_options_have(&over, axis->option);
+    }
+    for (int i = 0; i < over.count; i++) {
+        size_t at = 0;
+        while (at < plan->axis_count && (plan->axes[at].option != over.all[i] || plan->axes[at].count == 1))
+            at++;
+        if (at == plan->axis_count && over.all[i] != option_find("seed"))
+            return fail(err, STATUS_USAGE,
+                        "--over %s: has one value in this sweep; give it several, or leave --over out",
+                        over.all[i]->name);
+    }
     return STATUS_OK;
 }
 
@@ -261,6 +313,7 @@ Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **a
     Status status = read_words(plan, options, &table, own.count, argc, argv, err);
     free(rows);
     plan->search = (SweepSearch)options->search;
+    if (status == STATUS_OK) status = mark_repeats(plan, options->over, err);
     if (status == STATUS_OK) status = choose_points(plan, options, err);
     if (status == STATUS_OK) status = take_part(plan, options->part, err);
     if (status != STATUS_OK) sweep_plan_free(plan);
@@ -287,13 +340,27 @@ const char *sweep_plan_value(const SweepPlan *plan, size_t i, size_t axis) {
     return of->values[point % of->count];
 }
 
+// Length of the words, a place and its settings, with which all values of --data begin.
+static size_t shared_bytes(const SweepAxis *axis) {
+    size_t shared = strcmp(axis->option->name, "data") == 0 ? strlen(axis->values[0]) : 0;
+    for (size_t k = 1; k < axis->count && shared > 0; k++) {
+        while (shared > 0 && strncmp(axis->values[0], axis->values[k], shared) != 0)
+            shared--;
+        while (shared > 0 && axis->values[0][shared - 1] != ' ')
+            shared--;
+    }
+    return shared;
+}
+
 void sweep_plan_name(char *text, const SweepPlan *plan, size_t i) {
     size_t length = 0;
     text[0] = '\0';
     for (size_t axis = 0; axis < plan->axis_count && length < SWEEP_NAME_BYTES; axis++) {
         if (plan->axes[axis].count == 1) continue;
-        length += (size_t)snprintf(text + length, SWEEP_NAME_BYTES - length, "%s%s=%s", length ? "," : "",
-                                   plan->axes[axis].option->name, sweep_plan_value(plan, i, axis));
+        const size_t shared = shared_bytes(&plan->axes[axis]); // what follows names a setting itself
+        length += (size_t)snprintf(text + length, SWEEP_NAME_BYTES - length, "%s%s%s%s", length ? "," : "",
+                                   shared ? "" : plan->axes[axis].option->name, shared ? "" : "=",
+                                   sweep_plan_value(plan, i, axis) + shared);
     }
     if (!*text) snprintf(text, SWEEP_NAME_BYTES, "run");
     for (char *c = text; *c; c++)

@@ -2,7 +2,8 @@
 //
 //   sounder sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10 --algorithm "fedprox mu={0.01,0.1}"
 //
-// Several values are written A,B,C (in a text only if it has no blank and no brace); 1..5 for whole numbers; by
+// A list in the experiment file has several values, too, unless the command line has the option. On the command line
+// several values are written A,B,C (in a text only if it has no blank and no brace); 1..5 for whole numbers; by
 // repeating the option; or {A,B} inside a text, which makes one text for each. Searches: grid: every value with every
 // other; list: the first values together, then the second, ...; random: some points of the grid, drawn with a fixed
 // seed, so that a command always means the same runs; halving: the grid, most of which stops after few rounds
@@ -18,6 +19,7 @@ typedef struct SweepAxis {
     const Option *option;
     char **values; // owned, (count)
     size_t count;
+    bool repeats; // its values only repeat an experiment (replicates.h): means are over them
 } SweepAxis;
 
 typedef struct SweepPlan {

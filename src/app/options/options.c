@@ -97,6 +97,16 @@ static Status set_argument(Options *options, const Argument *argument, const cha
     return STATUS_OK;
 }
 
+// A list of the file is for a sweep, whose runs each have one of its values on their command line.
+static Status refuse_lists(const Options *options, Error *err) {
+    for (int i = 0; i < option_count; i++)
+        if (options->lines[i] > 0 && !options->given[i])
+            return fail(err, STATUS_USAGE,
+                        "%.500s:%d: %s: a list of values, as sounder sweep takes them; give one value, here or as --%s",
+                        options->file, options->lines[i], option_table[i].name, option_table[i].name);
+    return STATUS_OK;
+}
+
 Status options_parse(Options *options, int argc, char **argv, Error *err) {
     const char *experiment = NULL, *seen[OPTION_MAX_COUNT] = {NULL};
     Argument argument;
@@ -105,7 +115,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         TRY(take_argument(&argument, &option_train_table, &next, argc, argv, err));
         if (!argument.option) TRY(option_take_file(&experiment, next - 1, argv, err));
     }
-    if (experiment) TRY(options_read_yaml(options, experiment, err));
+    if (experiment) TRY(options_read_experiment(options, NULL, NULL, experiment, err));
     options_adopt_form(options);
     for (int i = 0; i < option_count; i++)
         options->file_used[i] = options->given[i] && option_applies(options, &option_table[i]);
@@ -113,7 +123,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         TRY(take_argument(&argument, &option_train_table, &next, argc, argv, err));
         if (argument.option) TRY(set_argument(options, &argument, seen, err));
     }
-    return STATUS_OK;
+    return refuse_lists(options, err);
 }
 
 Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err) {

@@ -184,6 +184,14 @@ bool options_given(const Options *options, const char *name);
 // line.
 Status options_read_yaml(Options *options, const char *path, Error *err);
 
+// Reads an experiment file: as options_read_yaml, but an option may have a list of values ([1, 2], or a line for each),
+// which is for sounder sweep. The option is then not given and keeps its line in options->lines, and `take` is called
+// for each value; NULL: the values are only read. where: "FILE:LINE: ".
+struct Option;
+typedef Status OptionValueTaker(void *to, const struct Option *option, const char *value, const char *where,
+                                Error *err);
+Status options_read_experiment(Options *options, OptionValueTaker *take, void *to, const char *path, Error *err);
+
 // Reads the options of the run in a folder from its config.yaml. NOINPUT says if there is no run; DATA, as
 // metrics_check_format does, if the run has another format.
 Status options_read_run(Options *options, const char *folder, Error *err);
@@ -273,6 +281,16 @@ const char *options_partition(char *text, const Options *options);
 // process alone (resume, out, trace, quiet, log-level), options without effect (alpha without --partition dirichlet),
 // and empty ones.
 Status options_write_yaml(const Options *options, FILE *file, Error *err);
+
+// The values that an experiment has of an option; count 0: none.
+typedef struct OptionValues {
+    char *const *values; // borrowed, (count)
+    size_t count;
+} OptionValues;
+
+// Writes an experiment file from which options_read_experiment reads these values. heading: its first lines, each with
+// its # and its end. all: (option_count), by table index.
+Status options_write_experiment(FILE *file, const char *heading, const OptionValues *all, Error *err);
 
 // Prints the options for `sounder help train` from the table: each with its meaning, range or choices, and default.
 void options_print_help(FILE *file);

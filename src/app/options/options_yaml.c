@@ -22,6 +22,9 @@ typedef struct Reader {
     yaml_event_t event; // current event; all zero: none
     const char *path;   // borrowed, as is text
     const char *text;
+    bool takes_lists;
+    OptionValueTaker *take; // of the values of lists; NULL: they are only read
+    void *to;
 } Reader;
 
 static const char standard_input[] = "standard input"; // path for messages about "-"
@@ -136,6 +139,21 @@ static const char *scalar_value(const Reader *reader, const Option *option) {
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
 }
 
+// The current event begins a list of values. Reads it to its end.
+static Status read_list(const Option *option, const char *where, Reader *reader, Error *err) {
+    if (reader->event.data.sequence_start.anchor) return refuse(reader, "an anchor", err);
+    if (reader->event.data.sequence_start.tag) return refuse(reader, "a tag", err);
+    for (size_t count = 0;; count++) {
+        TRY(next_event(reader, err));
+        if (reader->event.type == YAML_SEQUENCE_END_EVENT && count == 0)
+            return fail(err, STATUS_USAGE, "%s%s: an empty list; give it values, or leave the option out", where,
+                        option->name);
+        if (reader->event.type == YAML_SEQUENCE_END_EVENT) return STATUS_OK;
+        TRY(check_scalar(reader, err));
+        if (reader->take) TRY(reader->take(reader->to, option, scalar_value(reader, option), where, err));
+    }
+}
+
 // The current event is the key. Reads the value and sets the option. seen: lines of the options so far, by table index.
 static Status read_entry(Options *options, size_t seen[OPTION_MAX_COUNT], Reader *reader, Error *err) {
     char where[600];
@@ -152,11 +170,12 @@ static Status read_entry(Options *options, size_t seen[OPTION_MAX_COUNT], Reader
                     option->name, *before);
     *before = line;
     snprintf(options->file, sizeof options->file, "%s", reader->path);
-    TRY(next_event(reader, err));
-    TRY(check_scalar(reader, err));
-    TRY(option_set(options, option, scalar_value(reader, option), where, err));
     options->lines[option_index(option)] = (int)line;
-    return STATUS_OK;
+    TRY(next_event(reader, err));
+    if (reader->takes_lists && reader->event.type == YAML_SEQUENCE_START_EVENT)
+        return read_list(option, where, reader, err);
+    TRY(check_scalar(reader, err));
+    return option_set(options, option, scalar_value(reader, option), where, err);
 }
 
 static Status read_document(Options *options, Reader *reader, Error *err) {
@@ -179,7 +198,8 @@ static Status read_document(Options *options, Reader *reader, Error *err) {
     return STATUS_OK;
 }
 
-Status options_read_yaml(Options *options, const char *path, Error *err) {
+// reader: its parser is not begun.
+static Status read_yaml(Options *options, Reader *reader, const char *path, Error *err) {
     static const char byte_order_mark[] = "\xef\xbb\xbf"; // libyaml skips it only if it guesses the encoding
     char bytes[EXPERIMENT_MAX_BYTES + 1] = "", *text = bytes;
     size_t length = 0;
@@ -189,14 +209,23 @@ Status options_read_yaml(Options *options, const char *path, Error *err) {
         text += strlen(byte_order_mark);
         length -= strlen(byte_order_mark);
     }
-    Reader reader = {.path = path, .text = text};
-    if (!yaml_parser_initialize(&reader.parser)) return fail(err, STATUS_OS, "%.500s: no memory to read it", path);
-    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    Status status = read_document(options, &reader, err);
-    yaml_event_delete(&reader.event);
-    yaml_parser_delete(&reader.parser);
+    reader->path = path;
+    reader->text = text;
+    if (!yaml_parser_initialize(&reader->parser)) return fail(err, STATUS_OS, "%.500s: no memory to read it", path);
+    yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader->parser, (const unsigned char *)text, length);
+    Status status = read_document(options, reader, err);
+    yaml_event_delete(&reader->event);
+    yaml_parser_delete(&reader->parser);
     return status;
+}
+
+Status options_read_yaml(Options *options, const char *path, Error *err) {
+    return read_yaml(options, &(Reader){0}, path, err);
+}
+
+Status options_read_experiment(Options *options, OptionValueTaker *take, void *to, const char *path, Error *err) {
+    return read_yaml(options, &(Reader){.takes_lists = true, .take = take, .to = to}, path, err);
 }
 
 // This reader takes any scalar as a text; other readers of YAML would turn these into a number, a truth value or null.
@@ -230,13 +259,35 @@ static bool is_derived(const Options *options, const Option *option) {
     return !option->preset && !options->given[option_index(option)] && !pinned;
 }
 
-static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
+static bool emit_begin(yaml_emitter_t *emitter) {
     yaml_event_t event;
-    if (!(yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) && yaml_emitter_emit(emitter, &event) &&
-          yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) && yaml_emitter_emit(emitter, &event) &&
-          yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) &&
-          yaml_emitter_emit(emitter, &event)))
-        return false;
+    return yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) && yaml_emitter_emit(emitter, &event) &&
+           yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) && yaml_emitter_emit(emitter, &event) &&
+           yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) &&
+           yaml_emitter_emit(emitter, &event);
+}
+
+static bool emit_end(yaml_emitter_t *emitter) {
+    yaml_event_t event;
+    return yaml_mapping_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event) &&
+           yaml_document_end_event_initialize(&event, 1) && yaml_emitter_emit(emitter, &event) &&
+           yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
+}
+
+static bool emit_values(yaml_emitter_t *emitter, const Option *option, const OptionValues *of) {
+    yaml_event_t event;
+    bool good = emit_scalar(emitter, option->name, YAML_PLAIN_SCALAR_STYLE);
+    if (of->count > 1)
+        good = good && yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_FLOW_SEQUENCE_STYLE) &&
+               yaml_emitter_emit(emitter, &event);
+    for (size_t i = 0; i < of->count; i++)
+        good = good && emit_scalar(emitter, of->values[i], style_of(option, of->values[i]));
+    if (of->count > 1) good = good && yaml_sequence_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
+    return good;
+}
+
+static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
+    if (!emit_begin(emitter)) return false;
     for (int i = 0; i < option_count; i++) {
         if (!has_value(options, &option_table[i]) || is_derived(options, &option_table[i])) continue;
         char value[OPTION_VALUE_BYTES];
@@ -244,9 +295,7 @@ static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
         if (!emit_scalar(emitter, option_table[i].name, YAML_PLAIN_SCALAR_STYLE)) return false;
         if (!emit_scalar(emitter, value, style_of(&option_table[i], value))) return false;
     }
-    return yaml_mapping_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event) &&
-           yaml_document_end_event_initialize(&event, 1) && yaml_emitter_emit(emitter, &event) &&
-           yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
+    return emit_end(emitter);
 }
 
 static bool write_derived(FILE *file, const Options *options) {
@@ -259,23 +308,38 @@ static bool write_derived(FILE *file, const Options *options) {
     return true;
 }
 
-Status options_write_yaml(const Options *options, FILE *file, Error *err) {
+// Writes what is in one of the two.
+static Status write_yaml(FILE *file, const char *heading, const Options *options, const OptionValues *values,
+                         Error *err) {
     yaml_emitter_t emitter;
     if (!yaml_emitter_initialize(&emitter)) return fail(err, STATUS_OS, "the configuration: no memory to write it");
     yaml_emitter_set_output_file(&emitter, file);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1); // no line breaks inside a value
-    static const char heading[] =
-        "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n";
     errno = 0;
     // Check each result: ferror does not report a memory stream that cannot grow.
-    bool written = fputs(heading, file) >= 0 && emit_options(&emitter, options) && write_derived(file, options) &&
-                   fflush(file) == 0 && !ferror(file);
+    bool written = fputs(heading, file) >= 0;
+    if (options) written = written && emit_options(&emitter, options) && write_derived(file, options);
+    if (values) written = written && emit_begin(&emitter);
+    for (int i = 0; i < option_count && values; i++)
+        if (values[i].count > 0) written = written && emit_values(&emitter, &option_table[i], &values[i]);
+    if (values) written = written && emit_end(&emitter);
+    written = written && fflush(file) == 0 && !ferror(file);
     Status status = written ? STATUS_OK : STATUS_IO;
     if (!written && emitter.error == YAML_MEMORY_ERROR) errno = ENOMEM;
     if (!written) status = fail_errno(err, STATUS_IO, "the configuration cannot be written");
     yaml_emitter_delete(&emitter);
     return status;
+}
+
+Status options_write_yaml(const Options *options, FILE *file, Error *err) {
+    static const char heading[] =
+        "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n";
+    return write_yaml(file, heading, options, NULL, err);
+}
+
+Status options_write_experiment(FILE *file, const char *heading, const OptionValues *all, Error *err) {
+    return write_yaml(file, heading, NULL, all, err);
 }
 
 Status options_read_run(Options *options, const char *folder, Error *err) {
