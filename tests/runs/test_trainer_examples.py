@@ -217,6 +217,12 @@ class Examples(TrainerCase):
         self.assertLess(perplexities[-1], perplexities[0])
         self.assertEqual(len(self.weights("run")), 4)  # two layers' factors
 
+    @unittest.skipUnless(importlib.util.find_spec("lightning"), "there is no Lightning")
+    def test_a_lightning_module_learns(self):
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_lightning.py"), self.folder.name], text=True, capture_output=True, timeout=3 * DEADLINE)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertGreater(json.loads(told.stdout)[-1], 80)
+
     @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")
     def test_jax_learns(self):
         self.run_example("trainer_jax.py", "jax", "--algorithm", "scaffold")

@@ -77,6 +77,20 @@ if os.environ["BY"] == "hf":
         own = [sets[0][number] for number in sorted({int(number) for taken in turn.own() for number in taken})]
         Trainer(net, turn.hf_arguments("scratch", optim="sgd"), train_dataset=own, callbacks=[turn.hf()]).train()
     sounder.serve(Loss, train_by, lambda net, turn: [turn.add(net(**batch)["loss"], len(batch["y"])) for batch in turn.loader()], data=sets)
+elif os.environ["BY"] == "lightning":
+    import lightning.pytorch
+    class Module(lightning.pytorch.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+        def training_step(self, batch, number):
+            return F.cross_entropy(self.net(batch["x"]), batch["y"])
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.05)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 100)]
+    def train_by(net, turn):
+        turn.lightning().fit(net, turn.loader(each_epoch=True))
+    sounder.serve(Module, train_by, lambda net, turn: [turn.add(F.cross_entropy(net.net(batch["x"]), batch["y"]), len(batch["y"])) for batch in turn.loader()], data=sets)
 elif os.environ["BY"] == "hand":
     sounder.Turn.batches = pairs
     sounder.serve(Net, train, test, data=sets)
@@ -385,16 +399,23 @@ class OwnData(TrainerCase):
         np.testing.assert_allclose(two, by_hand(False), rtol=0, atol=1e-6)
         self.assertLess(10 * abs(cast - by_hand(True)).max(), abs(cast - by_hand(False)).max())
 
+    def compare_loops(self, by, other, *words):
+        """One batch has all samples of a client, so that its order is of no matter."""
+        self.write("own.py", LOOKS)
+        for run in (other, by):
+            self.start(run, "--clients", "4", "--lr", "0.05", "--local-epochs", "3", "--algorithm", "scaffold", *words, batch="40", BY=run, PLAIN="yes")
+        ours, theirs = (np.concatenate([part.ravel() for part in self.weights(run).values()]) for run in (by, other))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+        first, second = ([(line["samples"], round(line["train_loss"], 5)) for line in self.rounds(run)] for run in (by, other))
+        self.assertEqual(first, second)
+
     @unittest.skipUnless(torch and importlib.util.find_spec("transformers"), "there is no transformers")
     def test_a_trainer_of_transformers_steps_as_a_loop_by_hand(self):
-        self.write("own.py", LOOKS)
-        # One batch has all samples of a client, so that its order is of no matter.
-        common = ("--clients", "4", "--lr", "0.05", "--local-epochs", "3", "--algorithm", "scaffold")
-        self.start("hand", *common, batch="40", BY="hand", PLAIN="yes")
-        self.start("hf", *common, batch="40", BY="hf", PLAIN="yes")
-        ours, theirs = (np.concatenate([part.ravel() for part in self.weights(run).values()]) for run in ("hf", "hand"))
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
-        self.assertEqual([line["samples"] for line in self.rounds("hf")], [line["samples"] for line in self.rounds("hand")])
+        self.compare_loops("hf", "hand")
+
+    @unittest.skipUnless(torch and importlib.util.find_spec("lightning"), "there is no Lightning")
+    def test_a_trainer_of_lightning_steps_as_the_loop_of_the_library_and_corrects_before_it_clips(self):
+        self.compare_loops("lightning", "1", "--clip-grad-norm", "0.3")
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_kept_optimizer_continues_as_if_it_had_never_ended(self):

@@ -61,7 +61,7 @@ class Look:
     def _batches(self, turn):
         """Batches on the net's device, each with the number of its samples."""
         counts = [len(taken) for taken in turn.indices()]
-        batches = loader(turn, self.own, self.words) if self.own else turn.batches()
+        batches = loader(turn, self.own, False, self.words) if self.own else turn.batches()
         for count, batch in zip(counts, batches):
             yield count, _moved(batch, turn.device) if turn.device is not None else batch
 

@@ -91,7 +91,22 @@ def named_by_contents(path):
     return named
 
 
-def loader(turn, own, words):
+class _EachEpoch:
+    """Batches of which each pass is one epoch, as loops that count epochs themselves want them."""
+
+    def __init__(self, batches, epochs):
+        self.batches, self.length, self.passes = batches, len(batches) // epochs, 0
+
+    def __len__(self):
+        return self.length
+
+    def __iter__(self):
+        first = self.passes * self.length % max(1, len(self.batches))
+        self.passes += 1
+        return iter(self.batches[first : first + self.length])
+
+
+def loader(turn, own, each_epoch, words):
     """A DataLoader over the turn's samples."""
     from torch.utils.data import DataLoader
 
@@ -101,4 +116,5 @@ def loader(turn, own, words):
         if word in words:
             raise Error(f"turn.loader({word}=): the run chooses samples and batches (--batch-size); leave it out")
     batches = [taken.tolist() for taken in turn.indices()]
-    return DataLoader(own.parts[turn.split], batch_sampler=batches, generator=turn.generator, **words)
+    sampler = _EachEpoch(batches, turn.whole_epochs()) if each_epoch else batches
+    return DataLoader(own.parts[turn.split], batch_sampler=sampler, generator=turn.generator, **words)

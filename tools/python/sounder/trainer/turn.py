@@ -106,12 +106,12 @@ class Turn:
             self._line.read(name)
         ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
         if size:
-            epoch = max(1, self.samples // self._epochs())
+            epoch = max(1, self.samples // self.whole_epochs())
             ends = [min(first + size, begin + epoch) for begin in range(0, self.samples, epoch) for first in range(begin, begin + epoch, size)]
         return zip([0, *ends], ends)
 
-    def _epochs(self):
-        """1 in a test, and where a schedule counts steps, which may begin within an epoch."""
+    def whole_epochs(self):
+        """Epochs of the batches; 1 in a test, and where a schedule counts steps, which may begin within an epoch."""
         epochs = self._told["epochs"] if self.trains else 1
         return epochs if epochs and self.samples % epochs == 0 and self._told["batches"] % epochs == 0 else 1
 
@@ -163,7 +163,7 @@ class Turn:
     def each_epoch(self, size=None):
         """The same, with an iterator over the batches of each epoch: for epoch in turn.each_epoch(): for x, y in epoch: ..."""
         batches = list(self.indices(size))
-        count = max(1, len(batches) // self._epochs())
+        count = max(1, len(batches) // self.whole_epochs())
         for first in range(0, len(batches), count):
             yield self._batches_of(batches[first : first + count])
 
@@ -219,9 +219,10 @@ class Turn:
         optimizer.step = types.MethodType(corrected, optimizer)  # schedulers of learning rates ask for a method
         return optimizer
 
-    def loader(self, **words):
-        """A DataLoader over the samples of the turn, in the run's batches, of serve(..., data=). words: of the DataLoader, as num_workers."""
-        return samples.loader(self, self.loaded, words)
+    def loader(self, each_epoch=False, **words):
+        """A DataLoader over the samples of the turn, in the run's batches, of serve(..., data=): those of all epochs in one
+        pass, or with each_epoch those of one, for loops that count epochs themselves. words: of the DataLoader."""
+        return samples.loader(self, self.loaded, each_epoch, words)
 
     def rank(self, rank):
         """The rank of this client's adapters in this turn: what lora_A and lora_B have beyond it is zero, and stays so in training, since neither
@@ -253,6 +254,13 @@ class Turn:
         from .hf import arguments
 
         return arguments(self, folder, words)
+
+    def lightning(self, **words):
+        """A Trainer of Lightning for one fit: it trains the turn's epochs, clips as the run says, corrects before each step,
+        and adds the losses. words: of the Trainer, others or in their place."""
+        from .lightning import trainer
+
+        return trainer(self, words)
 
     @property
     def steps(self):
