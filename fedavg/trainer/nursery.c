@@ -16,7 +16,7 @@
 #include "fedavg/trainer/program.h"
 #include "fedavg/trainer/reads.h"
 
-enum { REHEARSALS = 2, REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
+enum { REHEARSALS = 2, REHEARSED_BATCHES = 2, REHEARSED_TESTS = 3, MOST_DEATHS = 3 };
 
 static const double LONG_LIFE_SECONDS = 10, SEND_SECONDS = 10;
 
@@ -114,18 +114,20 @@ static Status ask_for_forks(Nursery *nursery, Error *err) {
     return send_line(nursery, &line, err);
 }
 
-// The samples of one turn of a test. A test of all samples in one turn may take long: only a small one is rehearsed.
+// The samples of one turn of a test, in halves: the first one, the other one, and the first one again. A metric that
+// remembers may give one value for a half and for twice this half. A test of all samples in one turn could take
+// minutes: it is rehearsed with no more samples than other tests.
 static Status test(Nursery *nursery, Error *err) {
     const RunMemory *memory = nursery->trainer.memory;
     const uint32_t all = memory->data.test.count, count = all < EVALUATION_CHUNK ? all : EVALUATION_CHUNK;
+    const uint32_t half = (count + 1) / 2, first = nursery->rehearsals == 1 && count > half ? half : 0;
     const TrainerTurn turn = {
         .tests = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX, .rehearses = true};
     JsonObject line;
-    if (nursery->was_open || memory->data.items.are_clients || (memory->config->trainer.whole_test && all > count))
-        return ask_for_forks(nursery, err);
+    if (nursery->was_open || memory->data.items.are_clients || nursery->skips_tests) return ask_for_forks(nursery, err);
     desk_clear(&nursery->trainer.desk);
     memcpy(nursery->trainer.desk.weights, nursery->first, memory->config->parameters * sizeof *nursery->first);
-    trainer_add_test(&nursery->trainer, NULL, 0, count);
+    trainer_add_test(&nursery->trainer, NULL, first, first > 0 ? count - half : half);
     trainer_turn_line(&line, &nursery->trainer, &turn);
     nursery->rehearsals++;
     nursery->state = NURSERY_TESTING;
@@ -163,10 +165,8 @@ static Status judge_test(Nursery *nursery, const json_t *told, Error *err) {
     const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
     const uint64_t hash = hash_of_figures(told);
     trainer_note_reads(nursery->trainer.memory->control, plan, told);
-    if (nursery->rehearsals == 1) {
-        nursery->tested = hash;
-        return test(nursery, err);
-    }
+    if (nursery->rehearsals == 1) nursery->tested = hash;
+    if (nursery->rehearsals < REHEARSED_TESTS) return test(nursery, err);
     if (hash != nursery->tested)
         log_warning("%s %.200s tested the same weights to other figures when it was asked again: it keeps something "
                     "from test to test, so that results depend on the number of workers; begin each test with "
@@ -262,10 +262,21 @@ static Status advance(Nursery *nursery, const json_t *told, Error *err) {
 }
 
 // A program may need what two batches lack, such as samples of each class: it is asked for a whole turn then. One that
-// says that trying again is of no use is believed.
-static bool wants_whole_client(const Nursery *nursery, Status failed) {
-    return nursery->state == NURSERY_REHEARSING && failed == STATUS_UNAVAILABLE && !nursery->was_open &&
-           !nursery->trainer.process.was_killed && nursery->batches == REHEARSED_BATCHES;
+// wants its test whole may fail with a part of it, and is not asked for one again. A program that says that trying
+// again is of no use is believed.
+static bool rehearses_otherwise(Nursery *nursery, Status failed, const Error *why) {
+    const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
+    if (failed != STATUS_UNAVAILABLE || nursery->was_open || nursery->trainer.process.was_killed) return false;
+    if (nursery->state == NURSERY_REHEARSING && nursery->batches == REHEARSED_BATCHES) {
+        log_info("its rehearsal of %d batches failed, and is made again with all batches of client %u: %s",
+                 REHEARSED_BATCHES, nursery->client, why->message);
+        nursery->batches = UINT32_MAX;
+        return true;
+    }
+    if (nursery->state != NURSERY_TESTING || !plan->whole_test) return false;
+    log_info("its rehearsal with a part of the test failed, and is left out: %s", why->message);
+    nursery->skips_tests = true;
+    return true;
 }
 
 // A program that fails in its first turn would fail in every worker. One that is killed, or that has rehearsed before,
@@ -274,10 +285,7 @@ static Status start_again(Nursery *nursery, Status failed, const Error *why, Err
     TrainerProcess *process = &nursery->trainer.process;
     const RunMemory *memory = nursery->trainer.memory;
     const bool was_open = nursery->state == NURSERY_OPEN;
-    if (wants_whole_client(nursery, failed)) {
-        log_info("its rehearsal of %d batches failed, and is made again with all batches of client %u: %s",
-                 REHEARSED_BATCHES, nursery->client, why->message);
-        nursery->batches = UINT32_MAX;
+    if (rehearses_otherwise(nursery, failed, why)) {
         trainer_process_end(process, 0);
         TRY(nursery_start(nursery, process, &memory->config->trainer, memory, nursery->trainer.desk.fd, err));
         return greet(nursery, true, err);

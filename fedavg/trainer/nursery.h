@@ -9,10 +9,10 @@
 //
 // The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. It is made
 // twice: a program that trains to other weights the second time keeps something from turn to turn, which a warning
-// names; so is a test. Each start of the program makes the first rehearsal from the weights that it makes itself, by
-// which it is compared with the first start (witness.h). Then the program says whether it can be forked: not with
-// threads, with children or with an open GPU. If not, or if the nursery dies again and again, control->forks is 0 and
-// workers start trainers themselves.
+// names. A test is made again after another one. Each start of the program makes the first rehearsal from the weights
+// that it makes itself, by which it is compared with the first start (witness.h). Then the program says whether it can
+// be forked: not with threads, with children or with an open GPU. If not, or if the nursery dies again and again,
+// control->forks is 0 and workers start trainers themselves.
 //
 // Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
 // waits for the next one. A request brings the fork's line, its leash, its desk and its output. The nursery keeps the
@@ -28,7 +28,7 @@ typedef enum NurseryState {
     NURSERY_NONE,
     NURSERY_STARTING,   // it reads its first line
     NURSERY_REHEARSING, // it trains two batches of a client, several times
-    NURSERY_TESTING,    // it tests some samples, twice
+    NURSERY_TESTING,    // it tests some samples, three times
     NURSERY_ASKED,      // it sees whether it can be forked
     NURSERY_OPEN,       // it forks
 } NurseryState;
@@ -45,6 +45,7 @@ typedef struct Nursery {
     TrainerWitness witness;   // of its first start
     TrainerWitness now;       // of this one
     uint64_t tested;          // hash of its first test's figures
+    bool skips_tests;         // it has failed with a part of its test
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
     bool owes;     // open, and a request waited when it was last looked after

@@ -307,7 +307,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     trainer_read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
     tell_gpu(trainer, json_object_get(told, "gpu"));
-    warn_of_parts(trainer->memory->control, json_string_value(json_object_get(told, "of_part")));
+    if (!trainer->memory->config->trainer.whole_test) // which gets parts in a check alone
+        warn_of_parts(trainer->memory->control, json_string_value(json_object_get(told, "of_part")));
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
     // trying again would not mend it, therefore it ends the run.
     if (!turn->tests) return STATUS_OK;

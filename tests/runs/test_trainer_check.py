@@ -81,6 +81,14 @@ sounder.serve(net, train, test)
             "np.float32(turn.lr)", "np.float32(turn.lr + seen)")
         self.assertIn("client 0 trains to another fc1.weight after a test: a test changes what a training uses", self.found("moves", moves))
 
+    def test_a_metric_that_is_never_reset_is_found(self):
+        # Its value of the same samples twice is that of these samples once: only another test between shows that it remembers.
+        program = NUMPY.replace("for turn in sounder.turns(net):", "seen = []\nfor turn in sounder.turns(net, whole_test=True):").replace(
+            "            turn.add(loss, len(y), hits", "            seen.extend(y)\n            turn.metric(mean=np.mean(seen))\n            turn.add(loss, len(y), hits")
+        self.assertIn("the same weights have another mean when they are tested after another test: begin each test with nothing", self.found("remembers", program))
+        _, err = self.run_with("plain", "--rounds", "1", script="remembers.py")
+        self.assertEqual((err.count("tested the same weights to other figures when it was asked again"), err.count("warning")), (1, 1), err)
+
     def test_gradients_that_are_not_corrected_are_found(self):
         _, err = self.check("never", NUMPY.replace("turn.correct(slope)", "pass"), "--algorithm", "fedprox mu=0.1", code=69)
         self.assertIn("never called turn.correct()", err)
@@ -166,7 +174,7 @@ class Net(nn.Module):
 class ChecksFromPython(unittest.TestCase):
     """sounder.check forks this process, as that of a notebook."""
 
-    def check(self, spoil=lambda net, turn, optimizer: optimizer, correct=True, **options):
+    def check(self, spoil=lambda net, turn, optimizer: optimizer, correct=True, tested=lambda turn, y: None, **options):
         from torch.nn import functional as F
         rng = np.random.default_rng(1)
 
@@ -184,6 +192,7 @@ class ChecksFromPython(unittest.TestCase):
         def test(net, turn):
             for x, y in turn.batches():
                 turn.add(F.cross_entropy(net(x), y), len(y))
+                tested(turn, y)
 
         def make():
             return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 4), torch.nn.Dropout(0.2), torch.nn.Linear(4, 3))
@@ -268,6 +277,15 @@ class ChecksFromPython(unittest.TestCase):
         def renew(net, turn, optimizer):
             net[3] = torch.nn.Linear(4, 3)
             return optimizer
+
+        seen = []
+
+        def remember(turn, y):
+            seen.extend(y.tolist())
+            turn.metric(classes=np.mean(seen))
+
+        with self.assertRaisesRegex(sounder.Error, "another classes when they are tested after another test"):
+            self.check(tested=remember)
 
         with self.assertRaisesRegex(sounder.Error, "3 was replaced by another module in a turn"):
             self.check(renew, exchange="1.*")

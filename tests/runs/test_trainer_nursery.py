@@ -59,12 +59,12 @@ class Nursery(TrainerCase):
         self.assertEqual(self.model("fork-1"), self.model("each-2"))
         self.assertEqual(self.model("fork-2"), self.model("each-2"))
 
-    def test_the_program_runs_once_and_rehearses_a_turn_of_two_batches_and_a_test_twice(self):
+    def test_the_program_runs_once_and_rehearses_a_turn_of_two_batches_twice_and_a_test_in_halves(self):
         self.write("trainer.py", "print('starts')\n" + NUMPY.replace("    velocity = {}", "    velocity = {}\n    print(turn.rehearsal, turn.client, turn.samples)"))
         self.run_with("fork")
         self.assertEqual(self.log("fork").splitlines()[:3], ["nursery: starts"] + 2 * ["nursery: True 0 20"])
         self.assertEqual(self.log("fork").count("starts"), 1)
-        self.assertEqual(self.log("fork").count("True"), 4)
+        self.assertEqual(re.findall(r"nursery: True None (\d+)", self.log("fork")), 3 * ["30"])
         self.run_with("each", "--trainer-start", "each")
         self.assertEqual(sorted(line for line in self.log("each").splitlines() if "starts" in line),
                          ["nursery: starts", "rank 0: starts", "rank 1: starts"])
@@ -105,6 +105,12 @@ class Nursery(TrainerCase):
         _, err = self.run_with("whole", script="whole.py")
         self.assertEqual((err, self.bits("whole")), ("", self.bits("sound")))
         self.assertEqual(self.log("whole").count("AssertionError: too few samples"), 1)
+
+    def test_a_program_that_wants_its_test_whole_rehearses_none_if_a_part_fails(self):
+        self.write("whole.py", NUMPY.replace("turns(net)", "turns(net, whole_test=True)").replace("    velocity = {}", "    velocity = {}\n    if not turn.trains: assert turn.samples == len(turn.y)"))
+        self.run_with("sound")
+        _, err = self.run_with("whole", script="whole.py")
+        self.assertEqual((err, self.bits("whole")), ("", self.bits("sound")))
 
     def test_the_nursery_closes_what_it_does_not_understand_and_a_fork_says_itself_what_goes_wrong(self):
         requests, asking = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -123,12 +123,21 @@ class _Worker:
         told = self.trainer.ask(turn=self.turn, task=task, part=task, split=task, round=1, client=client, epochs=1, batch_size=self.batch_size,
                                 count=len(order), batches=len(ends), clip=0, pull=0, shifts=1, check=1, seed=1000 + client, **numbers, **more)
         self.kept += told.get("kept", []) if task == "train" else []
+        self.figures = {"loss": told.get("loss_sum"), "hits": told.get("hits"), **told.get("metrics", {})}
         return self.desk.weights.copy()
 
     def differs(self, one, other, first=0, end=None):
         """The first tensor in which they differ, or None; of those from first to end."""
         pairs = list(zip(views(one, self.tensors).items(), views(other, self.tensors).values()))[first:end]
         return next((name for (name, here), there in pairs if here.tobytes() != there.tobytes()), None)
+
+    def remembers(self):
+        """A figure of a test that is another one after another test, or None."""
+        told = []
+        for client in (0, 1, 0):
+            self.ask("test", client)
+            told.append(self.figures)
+        return next((name for name, value in told[0].items() if told[2].get(name) != value), None)
 
     def moves(self):
         """A tensor that moves in a turn in which it rests, or None: the last module is trained alone, then all others, as with fedrep."""
@@ -145,7 +154,7 @@ def _find(worker, still):
     worker.ask("train", 1)
     moved = still and worker.moves()
     again = worker.differs(first, worker.ask("train", 0))
-    worker.ask("test", 0)
+    figure = worker.remembers()
     tested = worker.differs(first, worker.ask("train", 0))
     added = worker.differs(first, worker.ask("train", 0, added=1.0))
     worker.start()
@@ -159,6 +168,9 @@ def _find(worker, still):
             return f"a client trains to another {tensor} {when}: {cause}"
     if not added:
         return "a client trains to the same weights whatever an algorithm adds to its gradients: call turn.correct() before each step"
+    if figure:
+        return (f"the same weights have another {figure} when they are tested after another test: begin each test with nothing, "
+                "as by a metric's reset()")
     if moved:
         return f"a client trains {moved} in a turn in which it rests: leave the tensors of turn.still as they are"
     return None
