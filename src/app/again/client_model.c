@@ -117,10 +117,10 @@ Status client_model_write(const ClientModel *self, const char *path, Error *err)
                     self->run.folder.path, options->algorithm);
     snprintf(in_run, sizeof in_run, "%s/client-%u.safetensors", self->run.folder.path, self->test.client);
     ModelAbout about = {0};
-    snprintf(about.text, sizeof about.text, "%s", self->run.about.text);
+    snprintf(about.text, sizeof about.text, "%s", self->run.model.about.text);
     Status status = model_about_data(&about, &memory->data, options->data, run_hash_data(&memory->data), options, err);
     if (status == STATUS_OK)
-        status = model_header(&header, &header_bytes, &self->run.spec, &memory->tensors, &about, err);
+        status = model_header(&header, &header_bytes, &self->run.model.spec, &memory->tensors, &about, err);
     if (status == STATUS_OK) {
         const FilePart parts[] = {{header, header_bytes},
                                   {self->weights, memory->config->parameters * sizeof *self->weights}};

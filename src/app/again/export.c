@@ -211,8 +211,7 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     Options *options = &self->training;
     RunRecord past, now;
     DatasetSource source;
-    Spec spec;
-    ModelAbout about = {0};
+    RunModel model = {0};
     const RunDevice device = {0};
     const RunFolder folder = {.lock_fd = -1, .checkpoints_fd = -1}; // clients' states are in memory
     Nodes nodes = {.size = 1};
@@ -231,10 +230,10 @@ static Status set_up(Export *self, char net[SPEC_TEXT_BYTES], Error *err) {
     self->loaded = true;
     run_record_fill(&now, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     TRY(run_record_same_inputs(&past, &now, self->options.run, err));
-    TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
-    TRY(check_net(self, &spec, err));
-    snprintf(net, SPEC_TEXT_BYTES, "%s", about.text);
-    TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &folder, &nodes, err));
+    TRY(run_read_model(&model, options, &self->memory.data, err));
+    TRY(check_net(self, &model.spec, err));
+    snprintf(net, SPEC_TEXT_BYTES, "%s", model.about.text);
+    TRY(run_create_memory(&self->memory, options, &model, &device, &folder, &nodes, err));
     TRY(run_noise_key_begin(&self->memory, options, &now, err));
     self->begun = malloc(self->memory.config->parameters * sizeof *self->begun);
     return self->begun ? STATUS_OK : fail(err, STATUS_OS, "no memory for a model");

@@ -53,8 +53,8 @@ static Status write_federation(const char *run, const char *folder, Error *err) 
     if (status == STATUS_OK && (mkdir(folder, 0777) != 0 || mkdir(inside, 0777) != 0))
         status = fail_errno(err, STATUS_CANTCREATE, "--flower %.500s cannot be made; name a new folder", folder);
     if (status == STATUS_OK)
-        status = federation_files_begin(options, &reopened->memory, reopened->about.text, (uint32_t)options->rounds,
-                                        inside, err);
+        status = federation_files_begin(options, &reopened->memory, reopened->model.about.text,
+                                        (uint32_t)options->rounds, inside, err);
     if (status == STATUS_OK) status = federation_files_end(inside, err);
     reopened_run_close(reopened);
     free(reopened);

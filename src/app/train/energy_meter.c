@@ -3,16 +3,31 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app/train/watchers.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 static const char default_folder[] = "/sys/class/powercap";
 
-enum { METER_PATH_BYTES = 1024 };
+enum { METER_PATH_BYTES = 1024, ENERGY_MOST_COUNTERS = 32, ENERGY_WHY_BYTES = 256 };
+
+typedef struct EnergyCounter {
+    int fd;              // owned
+    uint64_t last, wrap; // microjoules: when it was read last; where it begins again at 0; 0: unknown
+} EnergyCounter;
+
+typedef struct EnergyMeter {
+    EnergyCounter counters[ENERGY_MOST_COUNTERS];
+    int count;     // 0: there are none
+    double joules; // since the meter began
+    uint64_t read_nanoseconds;
+} EnergyMeter;
 
 // Reads the whole number at the beginning of a file; false if there is none.
 static bool read_number(uint64_t *number, int fd) {
@@ -58,10 +73,17 @@ static int add_counter(EnergyMeter *meter, const char *zone) {
     return 0;
 }
 
-bool energy_meter_begin(EnergyMeter *meter, char *why) {
+static void close_meter(void *state) {
+    EnergyMeter *meter = state;
+    for (int i = 0; i < meter->count; i++)
+        close(meter->counters[i].fd);
+    meter->count = 0;
+}
+
+// The folder is $SOUNDER_POWERCAP, for tests, or /sys/class/powercap. why (ENERGY_WHY_BYTES): with a remedy.
+static bool begin_meter(EnergyMeter *meter, char *why) {
     const char *wish = getenv("SOUNDER_POWERCAP"), *folder = wish && *wish ? wish : default_folder;
     int refused = 0;
-    *meter = (EnergyMeter){.count = 0};
     DIR *zones = opendir(folder);
     for (const struct dirent *entry; zones && (entry = readdir(zones));) {
         char zone[METER_PATH_BYTES];
@@ -73,7 +95,7 @@ bool energy_meter_begin(EnergyMeter *meter, char *why) {
     if (zones) closedir(zones);
     meter->read_nanoseconds = clock_nanoseconds();
     if (meter->count > 0 && !refused) return true;
-    energy_meter_end(meter);
+    close_meter(meter);
     if (refused)
         snprintf(why, ENERGY_WHY_BYTES,
                  "%.100s/intel-rapl:*/energy_uj: %s; chmod a+r these files (as root, after each boot)", folder,
@@ -84,7 +106,7 @@ bool energy_meter_begin(EnergyMeter *meter, char *why) {
     return false;
 }
 
-void energy_meter_read(EnergyMeter *meter) {
+static void read_meter(EnergyMeter *meter) {
     meter->read_nanoseconds = clock_nanoseconds();
     for (int i = 0; i < meter->count; i++) {
         EnergyCounter *counter = &meter->counters[i];
@@ -97,8 +119,33 @@ void energy_meter_read(EnergyMeter *meter) {
     }
 }
 
-void energy_meter_end(EnergyMeter *meter) {
-    for (int i = 0; i < meter->count; i++)
-        close(meter->counters[i].fd);
-    meter->count = 0;
+// A run that cannot be measured is a run nevertheless.
+static Status open_meter(Run *run, void *state, const Seen *seen, Error *err) {
+    (void)run, (void)seen, (void)err;
+    char why[ENERGY_WHY_BYTES];
+    if (!begin_meter(state, why)) log_warning("--measure-energy: nothing is measured: %s", why);
+    return STATUS_OK;
 }
+
+// The counters begin again at 0 after minutes.
+static void tick(Run *run, void *state) {
+    (void)run;
+    if (clock_seconds_since(((EnergyMeter *)state)->read_nanoseconds) >= 1) read_meter(state);
+}
+
+double energy_joules(const Run *run) {
+    EnergyMeter *meter = watcher_state(run, &energy_watcher);
+    if (!meter || meter->count == 0) return NAN;
+    read_meter(meter);
+    return run->past.kept.joules + meter->joules;
+}
+
+static bool wanted(const Run *run) {
+    return run->options.measure_energy;
+}
+
+const Watcher energy_watcher = {.bytes = sizeof(EnergyMeter),
+                                .wanted = wanted,
+                                .at = {[MOMENT_OPEN] = open_meter},
+                                .tick = tick,
+                                .close = close_meter};

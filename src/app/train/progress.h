@@ -32,6 +32,7 @@ typedef struct Progress {
     bool first;         // the first node, which answers signals
     bool moving;        // stderr is a terminal
     bool answered;      // the first signal was answered
+    bool has_heading;   // it was printed
     bool hides_cohorts; // lines of rounds leave out what the record hides (hidden_figures.h)
     bool hides_batches;
     uint32_t round;              // running round; 0: none

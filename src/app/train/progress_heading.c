@@ -213,6 +213,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
     char nodes[32] = "", cohort[PROGRESS_NUMBER_BYTES + 8] = "";
+    progress->has_heading = true;
     if (options->nodes > 1) snprintf(nodes, sizeof nodes, " on each of %d nodes", options->nodes);
     if (options->clients_per_round < options->clients)
         snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));

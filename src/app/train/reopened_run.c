@@ -12,7 +12,7 @@
 static Status check_inputs(ReopenedRun *run, const char *name, Error *err) {
     RunRecord *now = &run->record;
     run_record_fill(now, &run->options, &run->memory, run_hash_data(&run->memory.data), kernels_best()->name, "");
-    if (run->options.trainer[0]) run_record_program(now, &run->net.program);
+    if (run->options.trainer[0]) run_record_program(now, &run->model.net.program);
     if (run_has_checkpoint(&run->folder)) run_record_keep_init(now, &run->past);
     TRY(run_record_same_inputs(&run->past, now, name, err));
     memcpy(now->inputs[INPUT_TRAINER], run->past.inputs[INPUT_TRAINER], INPUT_TOLD_BYTES);
@@ -38,12 +38,11 @@ Status reopened_run_open(ReopenedRun *run, const char *folder, const char *name,
     TRY(options_resolve(options, err));
     TRY(run_load_data(&run->memory, &source, NULL, options, err));
     run->has_data = true;
-    TRY(options->trainer[0] ? run_read_trainer(&run->spec, &run->net, run->about.text, options, &run->memory, NULL, err)
-                            : run_read_model(&run->spec, run->about.text, options, &run->memory.data, err));
+    TRY(options->trainer[0] ? run_read_trainer(&run->model, options, &run->memory, NULL, err)
+                            : run_read_model(&run->model, options, &run->memory.data, err));
     TRY(run_folder_open(&run->folder, folder, err));
     TRY(check_inputs(run, name, err));
-    const TrainerNet *net = options->trainer[0] ? &run->net : NULL;
-    TRY(run_create_memory(&run->memory, options, &run->spec, net, &run->about, &device, &run->folder, &nodes, err));
+    TRY(run_create_memory(&run->memory, options, &run->model, &device, &run->folder, &nodes, err));
     return run_noise_key_begin(&run->memory, options, &run->record, err);
 }
 
@@ -56,7 +55,6 @@ Status reopened_run_restore(ReopenedRun *run, uint32_t *round, Error *err) {
 void reopened_run_close(ReopenedRun *run) {
     if (run->has_data && run->memory.client_state.mapping) client_state_file_leave(&run->memory.client_state);
     if (run->has_data) run_memory_free(&run->memory);
-    trainer_net_free(&run->net);
-    model_about_free(&run->about);
+    run_model_free(&run->model);
     if (run->folder.path[0]) run_folder_close(&run->folder);
 }

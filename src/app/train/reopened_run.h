@@ -7,9 +7,7 @@
 #ifndef SOUNDER_APP_TRAIN_REOPENED_RUN_H
 #define SOUNDER_APP_TRAIN_REOPENED_RUN_H
 
-#include "app/train/model_file.h"
 #include "app/train/run_set_up.h"
-#include "fedavg/trainer/describe.h"
 
 // Large; owned by the caller, who zeroes it.
 typedef struct ReopenedRun {
@@ -18,9 +16,7 @@ typedef struct ReopenedRun {
     RunFolder folder;       // path empty: not open
     RunMemory memory;
     bool has_data;  // the memory has at least that
-    TrainerNet net; // of a run with --trainer
-    Spec spec;
-    ModelAbout about; // the layer list alone
+    RunModel model; // about: the layer list alone
 } ReopenedRun;
 
 // Reads config.yaml and the data, and creates the run's memory, with the first weights. The folder is locked: USAGE if

@@ -5,73 +5,78 @@
 
 #include "app/options/run_budget.h"
 #include "app/options/run_target.h"
-#include "app/train/best_model.h"
-#include "app/train/energy_meter.h"
 #include "app/train/forecast.h"
-#include "app/train/process_memory.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
 #include "app/train/run_device.h"
 #include "app/train/run_folder.h"
-#include "app/train/run_metrics.h"
 #include "app/train/run_set_up.h"
-#include "app/train/tensorboard.h"
+#include "app/train/watcher.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/parent/trace_file.h"
-#include "nn/net.h"
-#include "nn/spec.h"
 
-typedef struct Run {
-    Options options;
-    uint64_t start_nanoseconds;
-    uint64_t data_hash;
-    ModelAbout about;
-    Spec spec;
-    TrainerHost trainers;
-    TrainerNet net; // of --trainer, which then has the tensors; otherwise count is 0
-    int argc;       // command line, which the run's record repeats; borrowed
+// The request of the caller. Pointers are borrowed.
+typedef struct RunCall {
+    int argc; // command line, which the run's record repeats
     char **argv;
-    RunFolder folder;
-    RunRecord past, record; // of the earlier process, with --resume; of this one
-    const ReadyData *ready; // data sets that are loaded already; borrowed, NULL: none
+    const ReadyData *ready; // data sets that are loaded already; NULL: none
+    struct Outlook *told;   // gets the figures of --plan in place of stdout; NULL: they are printed
+    uint64_t start_nanoseconds;
+} RunCall;
+
+typedef struct RunData {
     DatasetSource source;
-    RunDevice device;
-    char blas[BLAS_NAME_BYTES]; // library that multiplies for wide layers; empty if the net has none, or on a GPU
-    RunMemory memory;
-    Nodes nodes;
-    Rounds rounds;
-    Metrics metrics;
-    Tensorboard tensorboard;
-    Progress progress;
-    TraceFile trace;
-    uint32_t rounds_done;
-    uint32_t published;  // round of the model in the shared memory, which is published before the round counts as done
-    uint32_t saved;      // round of the last checkpoint
-    bool headed;         // the heading was printed
-    bool checked_reads;  // of options by the trainer's turns
-    bool warned_of_loss; // which a test found not to be finite
-    bool begins_again;   // the GPU that --device auto had chosen does not serve: once more, on the CPU
-    EnergyMeter meter;   // of --measure-energy; the first node's
-    bool lacks_clients;  // drawn clients have not arrived in this process
-    bool has_trained;    // some client has arrived in some round of this process
-    RunKept kept;        // what the record has of the rounds of earlier processes; zeroed: there were none
-    int stop_signal;     // signal that ends the run early; 0: none
-    int late_signal;     // signal that arrived after the last worker had ended; 0: none
-    Target target;       // of --target
-    Budget budget;       // of --until
-    bool spent;          // the budget ends the run with the last round
-    RunFigure figure;    // figure that the run is about
-    RoundReport report;  // report of the last round
-    RoundTest tested;    // result of the last test
+    uint64_t hash;
+} RunData;
+
+// When the run ends before its last round.
+typedef struct RunEnds {
+    Target target;    // of --target
+    Budget budget;    // of --until
+    RunFigure figure; // that the run is about
+    bool is_spent;    // the budget ends the run with the last round
+    int signal;       // that ends the run early; 0: none
+} RunEnds;
+
+// Results of the rounds so far.
+typedef struct RunResults {
+    RoundReport report;    // of the last round
+    RoundTest tested;      // of the last test
     uint32_t tested_round; // whose model that was; 0: this process has tested none
     RoundTest final;       // of the final model on the test set: `tested` without a validation set
     RoundTest best_final;  // of the best model on the test set, if that is another one and there is a validation set
-    BestModel best;        // so far; the first node's
-    RunPlan plan;          // of --plan: with the workers that were asked for
-    Forecast forecast;     // of --plan
-    struct Outlook *told;  // gets its figures in place of stdout; borrowed, NULL: it is printed
-    RunSummary summary;    // filled as the run proceeds, the rest at its end
+    double *recalls, *f1;  // owned (classes): of the final model on the test samples of each class; NULL: unknown
+    uint32_t workers_lost; // in the run's processes
+    double seconds;        // of the run's processes, from start to end; NaN: unknown
+    double joules;         // of this machine in them; NaN: not measured, or unknown
+    char sha256[65];       // of model.safetensors
+} RunResults;
+
+// The answer to --plan.
+typedef struct RunProspect {
+    RunPlan plan; // with the workers that were asked for
+    Forecast forecast;
+} RunProspect;
+
+typedef struct Run {
+    Options options;
+    RunCall call;
+    RunData data;
+    RunModel model;
+    TrainerHost trainers;
+    RunFolder folder;
+    RunRecord past, record; // of the earlier process, with --resume; of this one
+    RunDevice device;
+    bool begins_again; // the GPU that --device auto had chosen does not serve: once more, on the CPU
+    RunMemory memory;
+    Nodes nodes;
+    Rounds rounds;
+    uint32_t rounds_done;
+    Progress progress;
+    void *watched[WATCHERS]; // owned: states of the watchers; NULL: this run has it not
+    RunEnds ends;
+    RunResults results;
+    RunProspect prospect;
 } Run;
 
 // Only the first node writes files and prints.
@@ -98,7 +103,7 @@ Status train_agree_to_begin(Run *run, Status status, Error *err);
 
 // A signal that came after the last worker had ended, as the GPU was closed: the run does not begin again on the CPU.
 // Returns the status of the run.
-Status train_stop_late(Run *run, Status status, int *exit_code, Error *err);
+Status train_stop_late(Run *run, int signal, Status status, int *exit_code, Error *err);
 
 // The steps of --plan, in order: sizes of the run's memory, before it is made for one worker; a turn of that worker,
 // which is thrown away; the forecast, printed. OS or IO if the run does not fit.

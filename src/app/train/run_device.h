@@ -14,6 +14,7 @@
 #include "app/options/options.h"
 #include "app/train/mps.h"
 #include "base/device.h"
+#include "nn/blas.h"
 
 typedef struct RunDevice {
     bool on_gpu;
@@ -23,6 +24,7 @@ typedef struct RunDevice {
     bool gave_up;  // a GPU is there, but turned out not to serve
     bool signals_are_blocked;
     sigset_t saved_mask;
+    char blas[BLAS_NAME_BYTES]; // library that multiplies for wide layers; empty if the net has none, or on a GPU
 } RunDevice;
 
 // Makes the first CUDA call of the process, after MPS was set up. UNAVAILABLE if --device cuda is impossible, USAGE if

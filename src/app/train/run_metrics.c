@@ -2,13 +2,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
 
-#include "app/options/option_table.h"
 #include "app/train/hidden_figures.h"
-#include "app/train/predictions.h"
-#include "app/train/run_goals.h"
 #include "app/train/run_record.h"
 #include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/fingerprint.h"
@@ -267,8 +262,7 @@ static void put_pending(JsonObject *line, const Pending *pending) {
     put_staleness(line, pending->staleness, pending->staleness_mean);
 }
 
-// Adds the figures of one kind that the line lists, under their keys after the prefix.
-static void put_figures(JsonObject *line, FigureOf of, const RoundFacts *facts, const char *prefix) {
+void put_figures_of(JsonObject *line, FigureOf of, const RoundFacts *facts, const char *prefix) {
     for (size_t i = 0; i < figure_count; i++) {
         char key[FIGURE_KEY_BYTES], prefixed[FIGURE_KEY_BYTES + 16];
         if (figure_table[i].of != of || !figure_is_listed(&figure_table[i], facts)) continue;
@@ -278,15 +272,15 @@ static void put_figures(JsonObject *line, FigureOf of, const RoundFacts *facts, 
     }
 }
 
-static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
+void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
     static const FigureOf before[] = {FIGURE_OF_MODEL, FIGURE_OF_ATTACK, FIGURE_OF_PERSONAL, FIGURE_OF_CLIENTS},
                           after[] = {FIGURE_OF_NEW_CLIENTS, FIGURE_OF_NEW_TUNED};
     const RoundFacts facts = {.test = test, .about = run_figure_row(figure)};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        put_figures(line, before[i], &facts, "");
+        put_figures_of(line, before[i], &facts, "");
     put_metrics(line, figure_metric.key, &test->metrics);
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
-        put_figures(line, after[i], &facts, "");
+        put_figures_of(line, after[i], &facts, "");
 }
 
 // Hashes these weights (count) of all models of the run: the hash of each is the seed of the next one.
@@ -376,43 +370,5 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         put_staleness(&line, report->staleness, report->staleness_mean);
     }
     if (report->pending) put_pending(&line, report->pending);
-    return hidden_append(metrics, &line, memory->config, err);
-}
-
-static int64_t own_peak_bytes(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (int64_t)usage.ru_maxrss * 1024;
-}
-
-Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err) {
-    JsonObject line, peak;
-    if (!summary->final->tested) return fail(err, STATUS_SOFTWARE, "a summary of a model that was not tested");
-    metrics_begin(&line, "summary");
-    put_whole(&line, "rounds", summary->rounds);
-    put_test(&line, summary->last, summary->figure);
-    if (summary->last->validates) put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->final}, "");
-    const char *each = dataset_has_rows(&memory->data.items) ? "test_accuracy_by_label" : "test_accuracy_by_class";
-    if (summary->recalls) put_reals(&line, each, summary->recalls, (size_t)memory->data.classes);
-    if (summary->f1) put_reals(&line, "test_f1_by_class", summary->f1, (size_t)memory->data.classes);
-    if (summary->recalls) put_class_names(&line, &memory->data);
-    if (summary->best_final->tested)
-        put_figures(&line, FIGURE_OF_MODEL, &(RoundFacts){.test = summary->best_final}, "best_model_");
-    goals_put(&line, &memory->control->goals, summary->options, summary->figure);
-    put_real(&line, "seconds", summary->seconds);
-    put_real(&line, "cold_start_seconds", summary->cold_start_seconds);
-    put_whole(&line, "workers_lost", summary->workers_lost);
-    json_begin(&peak);
-    put_whole(&peak, "parent", own_peak_bytes());
-    if (summary->trainer_bytes > 0) put_whole(&peak, "trainer", (int64_t)summary->trainer_bytes);
-    put_object(&line, "peak_memory_bytes", &peak);
-    const char *const *starts = option_find("trainer-start")->choices;
-    if (summary->options->trainer[0])
-        put_text(&line, "trainer_start", starts[summary->forks ? TRAINER_FORK : TRAINER_EACH]);
-    if (!isnan(summary->measured_joules)) put_real(&line, "measured_joules", summary->measured_joules);
-    if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", (int64_t)summary->worker_bytes);
-    put_whole(&line, "parameters", (int64_t)memory->config->parameters);
-    put_text(&line, "model_sha256", summary->model_sha256);
-    put_text(&line, "device", summary->device);
     return hidden_append(metrics, &line, memory->config, err);
 }

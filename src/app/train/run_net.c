@@ -154,7 +154,9 @@ static void doubt_last_layer(const Spec *spec, const char *model) {
                     model);
 }
 
-Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
+Status run_read_model(RunModel *model, const Options *options, const Dataset *data, Error *err) {
+    Spec *spec = &model->spec;
+    char *text = model->about.text;
     char named[OPTION_NAMED_BYTES];
     Error why;
     TRY(run_check_samples(data, err));

@@ -28,6 +28,14 @@
 
 typedef enum TrainerRepeats { TRAINER_UNCHECKED, TRAINER_REPEATS, TRAINER_REPEATS_NOT } TrainerRepeats;
 
+// Facts from metrics.jsonl about the rounds that a resumed run keeps.
+typedef struct RunKept {
+    uint32_t rounds, last;  // how many rounds, and the last of them; 0: none
+    uint32_t tested_round;  // the last round, if it was tested; otherwise 0
+    double seconds, joules; // RunCosts (run_metrics.h) after the last round; NaN: unknown
+    uint32_t workers_lost;  // in these rounds
+} RunKept;
+
 // Plain data. Zeroed means unknown.
 typedef struct RunRecord {
     char device[128];                          // name of the GPU or the instruction set
@@ -50,15 +58,8 @@ typedef struct RunRecord {
     uint32_t rounds_told; // of an earlier process: last round in metrics.jsonl
     uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary
     char model[65];       // SHA-256 of model.safetensors in its summary
+    RunKept kept;         // of earlier processes; zeroed: there were none
 } RunRecord;
-
-// Facts from metrics.jsonl about the rounds that a resumed run keeps.
-typedef struct RunKept {
-    uint32_t rounds, last;  // how many rounds, and the last of them; 0: none
-    uint32_t tested_round;  // the last round, if it was tested; otherwise 0
-    double seconds, joules; // RunCosts (run_metrics.h) after the last round; NaN: unknown
-    uint32_t workers_lost;  // in these rounds
-} RunKept;
 
 // Hash the samples, and their partition. Other bytes around them in memory may come from files and differ.
 uint64_t run_hash_data(const Dataset *data);

@@ -252,10 +252,11 @@ bool run_has_checkpoint(const RunFolder *folder) {
     return found;
 }
 
-static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
-                            const ModelAbout *about, const RunFolder *folder, Error *err) {
-    if (net)
-        memcpy(memory->weights, net->values, net->parameters * sizeof *net->values);
+static Status begin_weights(RunMemory *memory, const Options *options, const RunModel *model, const RunFolder *folder,
+                            Error *err) {
+    const Spec *spec = &model->spec;
+    if (model->net.count > 0)
+        memcpy(memory->weights, model->net.values, model->net.parameters * sizeof *model->net.values);
     else
         spec_initialise(memory->weights, spec, options->seed);
     for (uint32_t m = 1; m < state_models(memory->config); m++) // from seeds that are not the next experiment's
@@ -267,8 +268,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
                     "so; leave --init out",
                     options->init, state_models(memory->config));
     if (options->init[0] && !(options->resume[0] && run_has_checkpoint(folder))) {
-        const Status status =
-            model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial, about, &why);
+        const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial,
+                                               &model->about, &why);
         TRY(options_blame(options, "init", ": ", status, &why, err));
     }
     if (memory->config->personal.second && memory->config->begins_with_given)
@@ -345,10 +346,11 @@ static Status check_adapters(const RunConfig *config, const TensorList *tensors,
     return options_blame(options, "algorithm", ": ", status, &why, err);
 }
 
-Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
-                       const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
-                       Error *err) {
+Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const RunModel *model,
+                       const RunDevice *device, Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
+    const Spec *spec = &model->spec;
+    const TrainerNet *net = model->net.count > 0 ? &model->net : NULL;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header;
     memset(plan, 0, sizeof *plan);
@@ -386,9 +388,14 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
         TRY(planned);
     }
     plan->trace_capacity = trace_capacity(options, spec, data, plan->job_capacity);
-    TRY(model_header(&header, &plan->weights_header_bytes, spec, &memory->tensors, about, err));
+    TRY(model_header(&header, &plan->weights_header_bytes, spec, &memory->tensors, &model->about, err));
     plan->weights_header = header;
     return STATUS_OK;
+}
+
+void run_model_free(RunModel *model) {
+    trainer_net_free(&model->net);
+    model_about_free(&model->about);
 }
 
 void run_plan_free(RunPlan *plan) {
@@ -396,12 +403,11 @@ void run_plan_free(RunPlan *plan) {
     plan->weights_header = NULL;
 }
 
-Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
-                         const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
-                         Error *err) {
+Status run_create_memory(RunMemory *memory, const Options *options, const RunModel *model, const RunDevice *device,
+                         const RunFolder *folder, Nodes *nodes, Error *err) {
     RunPlan *plan = malloc(sizeof *plan);
     if (!plan) return fail(err, STATUS_OS, "no memory for the plan of a run");
-    Status status = run_plan_memory(plan, memory, options, spec, net, about, device, nodes, err);
+    Status status = run_plan_memory(plan, memory, options, model, device, nodes, err);
     if (status == STATUS_OK) {
         const Folder client_state_folder = run_folder_at(folder);
         if (folder->lock_fd >= 0) plan->client_state_folder = &client_state_folder;
@@ -413,5 +419,5 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(status);
     TRY(choose_attackers(memory, options, err));
     if (memory->class_weights) TRY(class_weights_read(memory, options, err));
-    return begin_weights(memory, options, spec, net, about, folder, err);
+    return begin_weights(memory, options, model, folder, err);
 }

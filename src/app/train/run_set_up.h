@@ -2,8 +2,8 @@
 //
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
 //   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // finds the number of classes
-//   TRY(run_read_model(&spec, text, &options, &memory.data, err));
-//   TRY(run_create_memory(&memory, &options, &spec, NULL, &about, &device, &folder, &nodes, err));
+//   TRY(run_read_model(&model, &options, &memory.data, err));
+//   TRY(run_create_memory(&memory, &options, &model, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
 #ifndef SOUNDER_APP_TRAIN_RUN_SET_UP_H
 #define SOUNDER_APP_TRAIN_RUN_SET_UP_H
@@ -19,6 +19,15 @@
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/trainer/describe.h"
 #include "nn/spec.h"
+
+// The net of a run. Zeroed there is none.
+typedef struct RunModel {
+    Spec spec;
+    TrainerNet net; // of --trainer, which then has the tensors; otherwise count is 0
+    ModelAbout about;
+} RunModel;
+
+void run_model_free(RunModel *model);
 
 // With --resume, completes the options by those that the run in that folder was started with, and by the values derived
 // from them then. past: the run's record.
@@ -37,8 +46,8 @@ Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side
 // The engine needs samples, not labels alone. USAGE.
 Status run_check_samples(const Dataset *data, Error *err);
 
-// text: the layer list that --model names or is. USAGE for a model that does not exist.
-Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
+// Reads the layer list that --model names or is, into spec and about.text. USAGE for a model that does not exist.
+Status run_read_model(RunModel *model, const Options *options, const Dataset *data, Error *err);
 
 // Refuses options, data and a net that do not go together. USAGE.
 Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err);
@@ -49,11 +58,11 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 // Fills in what the run says about its aggregator, if it has one. DATA for another PYTHONHASHSEED than it began with.
 Status run_plan_aggregator(RunConfig *config, const Options *options, Error *err);
 
-// For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
-// The caller frees them with trainer_net_free; nothing to free on failure. host: takes its output. USAGE, NOINPUT, or
+// For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net). The
+// caller frees them with run_model_free; nothing to free on failure. host: takes its output. USAGE, NOINPUT, or
 // UNAVAILABLE with the trainer's sentence.
-Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
-                        const RunMemory *memory, TrainerHost *host, Error *err);
+Status run_read_trainer(RunModel *model, const Options *options, const RunMemory *memory, TrainerHost *host,
+                        Error *err);
 
 // After the run's first test: warns of options that are given and that no turn of the trainer has read. USAGE if one of
 // them is an axis of the sweep that has started the run.
@@ -64,18 +73,15 @@ void run_explain_trainer(TrainerHost *host, Error *err);
 
 // Plans the segments whose size depends on net and device, and allocates none of them; run_plan_free frees what the
 // plan has. run_check_memory refuses a plan that memory or disk cannot hold. For `--plan`, and for run_create_memory.
-Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
-                       const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
-                       Error *err);
+Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const RunModel *model,
+                       const RunDevice *device, Nodes *nodes, Error *err);
 Status run_check_memory(const RunPlan *plan, const RunMemory *memory, const Options *options, const RunFolder *folder,
                         Error *err);
 void run_plan_free(RunPlan *plan);
 
-// Makes those segments, and the initial weights. net: of a run with --trainer,
-// otherwise NULL. After a failure run_memory_free may be called, but need not.
-Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
-                         const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
-                         Error *err);
+// Makes those segments, and the initial weights. After a failure run_memory_free may be called, but need not.
+Status run_create_memory(RunMemory *memory, const Options *options, const RunModel *model, const RunDevice *device,
+                         const RunFolder *folder, Nodes *nodes, Error *err);
 
 // All nodes of a run call each of these functions before the first round. A single node does nothing in them.
 

@@ -115,8 +115,10 @@ static void warn_of_state(const TrainerNet *net, const Options *options) {
 }
 
 // The spec of a trainer's net has no layers: only what the run asks of any net.
-Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
-                        const RunMemory *memory, TrainerHost *host, Error *err) {
+Status run_read_trainer(RunModel *model, const Options *options, const RunMemory *memory, TrainerHost *host,
+                        Error *err) {
+    Spec *spec = &model->spec;
+    TrainerNet *net = &model->net;
     const Dataset *data = &memory->data;
     TrainerPlan plan;
     *spec = (Spec){.input = data->shape,
@@ -137,7 +139,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     if (status != STATUS_OK) trainer_net_free(net);
     TRY(status);
     if (host) warn_of_state(net, options); // not in a test
-    snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
+    snprintf(model->about.text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;
     return STATUS_OK;
 }

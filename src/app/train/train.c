@@ -35,8 +35,8 @@ static Status read_options(Run *run, int cores, Error *err) {
     Options *options = &run->options;
     options_defaults(options);
     options->cores = cores;
-    TRY(options_parse(options, run->argc, run->argv, err));
-    if (run->told) TRY(option_set(options, option_find("plan"), "true", "--", err));
+    TRY(options_parse(options, run->call.argc, run->call.argv, err));
+    if (run->call.told) TRY(option_set(options, option_find("plan"), "true", "--", err));
     TRY(nodes_init(&run->nodes, err));
     if (run->nodes.size > 1) log_name_node((int)run->nodes.rank);
     Status status = train_is_first(run) ? complete_options(run, err) : STATUS_OK;
@@ -72,17 +72,14 @@ static Status open_folder(Run *run, Error *err) {
 static void free_parts(Run *run) {
     trainer_host_close(&run->trainers);
     run_memory_free(&run->memory);
-    trainer_net_free(&run->net);
-    model_about_free(&run->about);
+    run_model_free(&run->model);
 }
 
 static Status read_net(Run *run, Error *err) {
-    if (!run->options.trainer[0])
-        return run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
+    if (!run->options.trainer[0]) return run_read_model(&run->model, &run->options, &run->memory.data, err);
     prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
     progress_step_begin(&run->progress, "asking the trainer for its net");
-    const Status status =
-        run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, &run->trainers, err);
+    const Status status = run_read_trainer(&run->model, &run->options, &run->memory, &run->trainers, err);
     progress_step_end(&run->progress);
     return status;
 }
@@ -91,35 +88,37 @@ static Status read_net(Run *run, Error *err) {
 static Status read_figures(Run *run, Error *err) {
     RunFigure named;
     const Dataset *data = &run->memory.data;
-    TRY(target_read(&run->target, &run->options, err));
-    TRY(budget_read(&run->budget, &run->options, err));
+    TRY(target_read(&run->ends.target, &run->options, err));
+    TRY(budget_read(&run->ends.budget, &run->options, err));
     if (run->options.patience_by[0]) TRY(patience_by_read(&named, &run->options, err));
-    TRY(goals_check(&run->target, &run->options, data, err));
-    run->figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));
-    run->tested = run->final = run->best_final = round_test_none(data);
+    TRY(goals_check(&run->ends.target, &run->options, data, err));
+    run->ends.figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));
+    run->results.tested = run->results.final = run->results.best_final = round_test_none(data);
     return STATUS_OK;
 }
 
 static Status note_data(Run *run, bool is_ready, Error *err) {
     const Dataset *data = &run->memory.data;
-    const bool folder = run->source.folder[0] && !run->source.named;
+    const bool folder = run->data.source.folder[0] && !run->data.source.named;
     char named[OPTION_TEXT_BYTES];
-    run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
+    run->data.hash = is_ready ? run->call.ready->hash : run_hash_data(data);
     TRY(dataset_segment_check(&run->memory.data_segment, err));
     settings_replace(named, sizeof named, data->name, run->options.data);
-    return model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, &run->options, err);
+    return model_about_data(&run->model.about, data, folder ? named : run->options.data, run->data.hash, &run->options,
+                            err);
 }
 
 // Checks what only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
     // Texts may take the numbers of the model of --init.
-    const bool is_ready = ready_data_serves(run->ready, run->options.data, run->options.seed) &&
-                          !(run->options.init[0] && run->ready->source.items.vocabulary > 0);
-    Status status = run_load_data(&run->memory, &run->source, is_ready ? run->ready : NULL, &run->options, err);
+    const bool is_ready = ready_data_serves(run->call.ready, run->options.data, run->options.seed) &&
+                          !(run->options.init[0] && run->call.ready->source.items.vocabulary > 0);
+    Status status =
+        run_load_data(&run->memory, &run->data.source, is_ready ? run->call.ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
     TRY(status);
-    if (!run->options.resume[0]) dataset_warn_of_doubts(&run->memory.data, &run->source);
+    if (!run->options.resume[0]) dataset_warn_of_doubts(&run->memory.data, &run->data.source);
     if (train_has_programs(run)) status = trainer_host_open(&run->trainers, err);
     if (status == STATUS_OK) status = read_net(run, err);
     if (status == STATUS_OK) status = read_figures(run, err);
@@ -130,8 +129,8 @@ static Status prepare(Run *run, Error *err) {
 
 static Status create_memory(Run *run, Error *err) {
     progress_step_begin(&run->progress, "setting up the memory of the run");
-    Status status = run_create_memory(&run->memory, &run->options, &run->spec, run->net.count > 0 ? &run->net : NULL,
-                                      &run->about, &run->device, &run->folder, &run->nodes, err);
+    const Status status =
+        run_create_memory(&run->memory, &run->options, &run->model, &run->device, &run->folder, &run->nodes, err);
     progress_step_end(&run->progress);
     return status;
 }
@@ -178,13 +177,15 @@ static const char *arithmetic_name(const Run *run) {
 // Names the arithmetic, which all nodes must share: the GPU, or the instruction set and the library for wide layers. A
 // missing OpenBLAS is reported here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
-    if (!run->device.on_gpu && run->net.count == 0) TRY(net_blas_name(run->blas, &run->spec, kernels_best(), err));
+    if (!run->device.on_gpu && run->model.net.count == 0)
+        TRY(net_blas_name(run->device.blas, &run->model.spec, kernels_best(), err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
     const Algorithm algorithm = algorithm_of(&run->options.recipe);
-    if (!*run->blas)
-        TRY(combine_blas_name(run->blas, &algorithm, &run->options.attack_rule,
-                              cohort_trains(&run->options.world, clients, wanted), run->spec.parameter_count, err));
-    snprintf(name, bytes, "%s%s%s", arithmetic_name(run), *run->blas ? ", " : "", run->blas);
+    if (!*run->device.blas)
+        TRY(combine_blas_name(run->device.blas, &algorithm, &run->options.attack_rule,
+                              cohort_trains(&run->options.world, clients, wanted), run->model.spec.parameter_count,
+                              err));
+    snprintf(name, bytes, "%s%s%s", arithmetic_name(run), *run->device.blas ? ", " : "", run->device.blas);
     return STATUS_OK;
 }
 
@@ -216,19 +217,18 @@ static void note_hash_seed(Run *run) {
 // On a GPU the heading waits until the workers are ready: until then the run may still move to the CPU.
 void train_say_heading(Run *run) {
     char label[OPTION_LABEL_BYTES], aggregator[OPTION_LABEL_BYTES];
-    if (run->headed || run->options.plan) return;
+    if (run->progress.has_heading || run->options.plan) return;
     options_program(aggregator, run->options.aggregator);
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),
                              .aggregator = aggregator,
-                             .spec = &run->spec,
+                             .spec = &run->model.spec,
                              .data = &run->memory.data,
                              .partition = &run->memory.partition,
                              .computes_with = arithmetic_name(run),
-                             .blas = run->blas,
+                             .blas = run->device.blas,
                              .folder = run->folder.path};
     progress_heading(&run->progress, &heading);
-    run->headed = true;
 }
 
 Status train_agree_to_begin(Run *run, Status status, Error *err) {
@@ -247,12 +247,13 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
     if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
-    TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->net.program, &run->nodes, status, err));
+    TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->model.net.program, &run->nodes, status, err));
     TRY_GOTO(close, settle_workers(run, err));
     if (train_is_first(run))
-        run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, arithmetic_name(run), run->blas);
-    if (run->options.trainer[0]) run_record_program(&run->record, &run->net.program);
-    run->record.trainer_files = run->net.files;
+        run_record_fill(&run->record, &run->options, &run->memory, run->data.hash, arithmetic_name(run),
+                        run->device.blas);
+    if (run->options.trainer[0]) run_record_program(&run->record, &run->model.net.program);
+    run->record.trainer_files = run->model.net.files;
     if (!run->device.on_gpu) train_say_heading(run);
     if (run->options.plan) status = train_plan_begin(run, err);
     if (status == STATUS_OK) status = create_memory(run, err);
@@ -263,8 +264,8 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     status = train_in_folder(run, exit_code, err);
     if (run->options.plan && status == STATUS_OK && *exit_code == 0) status = train_plan_end(run, err);
 close:
-    run->late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
-    return run->late_signal ? train_stop_late(run, status, exit_code, err) : status;
+    const int late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
+    return late_signal ? train_stop_late(run, late_signal, status, exit_code, err) : status;
 }
 
 static Status run_all(Run *run, int *exit_code, Error *err) {
@@ -283,7 +284,7 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     if (status != STATUS_OK) run_explain_trainer(&run->trainers, err);
     // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.
     if (status == STATUS_OK && *exit_code == 0 && !run->options.plan)
-        dataset_segment_keep(&run->memory.data_segment, &run->source);
+        dataset_segment_keep(&run->memory.data_segment, &run->data.source);
 close_folder:
     // A new run that failed in its first round leaves its folder free for another try. A run that was stopped can be
     // resumed.
@@ -292,10 +293,9 @@ close_folder:
         run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
-    free(run->summary.recalls);
-    free(run->summary.f1);
-    run_plan_free(&run->plan);
-    best_model_free(&run->best);
+    free(run->results.recalls);
+    free(run->results.f1);
+    run_plan_free(&run->prospect.plan);
     free_parts(run);
     return status;
 }
@@ -310,7 +310,7 @@ static Status run_where_it_can(Run *run, int *exit_code, Error *err) {
     if (run->begins_again) {
         begun->device = run->device;
         begun->nodes = run->nodes;
-        begun->ready = NULL;
+        begun->call.ready = NULL;
         *run = *begun;
         status = run_all(run, exit_code, err);
     }
@@ -324,11 +324,7 @@ static Status train_or_tell(int argc, char **argv, const ReadyData *ready, int c
     uint64_t start_nanoseconds = clock_nanoseconds();
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
-    run->start_nanoseconds = start_nanoseconds;
-    run->argc = argc;
-    run->argv = argv;
-    run->ready = ready;
-    run->told = told;
+    run->call = (RunCall){argc, argv, ready, told, start_nanoseconds};
     // A closed stdout must not end a run (progress.h), nor must a file at its size limit: both report errors.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

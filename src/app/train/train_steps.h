@@ -17,18 +17,15 @@ Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err);
 // it. each: every client gets a line in the record, too.
 Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool each, Error *err);
 
-// Call it after the test of the round, while the shared weights are its model.
-Status train_note_best(Run *run, uint32_t round, Error *err);
-
 // The status of a step; but where the data set changed during the run, which may be the cause, the error says that.
 Status train_check_data(const Run *run, Status status, Error *err);
 
-// Seconds and measured joules of the run's processes so far, without what a kill has thrown away. NaN: unknown, since
-// the record does not tell those of an earlier process, or nothing is measured.
+// Seconds of the run's processes so far, without what a kill has thrown away. NaN: unknown, since the record does not
+// tell those of an earlier process.
 double train_seconds(const Run *run);
-double train_joules(Run *run);
 
-Status train_write_checkpoint(Run *run, Error *err);
+// Whether a task of every `every` rounds is due after this round; every 0: never.
+bool train_is_due(int every, uint32_t round);
 
 bool train_is_in_real_time(const Run *run);
 
@@ -45,9 +42,6 @@ bool train_has_result(const Run *run);
 
 // With a validation set the test set is used here alone, for the final model and the best one. A GPU answers here.
 Status train_test_at_end(Run *run, Error *err);
-
-// Writes the final model and the summary, and prints the last lines.
-Status train_write_model(Run *run, Error *err);
 
 void train_say_how_to_continue(Run *run);
 

@@ -101,25 +101,23 @@ static Status check_program(const TrainerProgram *program, const TrainerPast *pa
 // A trainer reads of a run's memory only what is filled in here.
 static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensors *file, const char *path,
                           const Options *options, const TrainerPast *past, Error *err) {
-    TrainerNet net;
-    Spec spec;
-    char text[SPEC_TEXT_BYTES];
+    RunModel model = {0};
     RunConfig *config = &memory->control->config;
     TRY(run_plan_trainer(&config->trainer, options, err));
-    TRY(run_read_trainer(&spec, &net, text, options, memory, NULL, err));
-    config->trainer.program = net.program;
-    config->spec = spec;
-    config->parameters = net.parameters;
+    TRY(run_read_trainer(&model, options, memory, NULL, err));
+    config->trainer.program = model.net.program;
+    config->spec = model.spec;
+    config->parameters = model.net.parameters;
     config->seed = options->seed;
     config->training = options->training;
     config->workers = config->clients = 1;
     memory->algorithm = run_algorithm(config); // FedAvg, which adds nothing to gradients
     config->trainer.answers = test->answers != NULL;
-    memory->tensors = trainer_net_tensors(&net);
-    Status status = check_program(&net.program, past, path, err);
-    if (status == STATUS_OK) status = model_load_alone(net.values, &memory->tensors, file, path, err);
-    if (status == STATUS_OK) status = evaluate(test, memory, &net, err);
-    trainer_net_free(&net);
+    memory->tensors = trainer_net_tensors(&model.net);
+    Status status = check_program(&model.net.program, past, path, err);
+    if (status == STATUS_OK) status = model_load_alone(model.net.values, &memory->tensors, file, path, err);
+    if (status == STATUS_OK) status = evaluate(test, memory, &model.net, err);
+    run_model_free(&model);
     return status;
 }
 
