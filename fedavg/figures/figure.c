@@ -13,6 +13,11 @@ static double worst_tenth(const ClientTests *tests) {
     return isnan(tests->accuracy.mean) ? (double)NAN : tests->accuracy.worst_tenth;
 }
 
+// The root of the variance, which is in squared percentage points.
+static double deviation(const ClientTests *tests) {
+    return isnan(tests->accuracy.mean) ? (double)NAN : sqrt(tests->accuracy.variance) / 100;
+}
+
 VALUE(loss, facts->test->loss)
 VALUE(rmse, facts->test->rmse)
 VALUE(r2, facts->test->r2)
@@ -30,6 +35,8 @@ VALUE(client_accuracy, facts->test->clients.accuracy.mean)
 VALUE(client_loss, facts->test->clients.loss.mean)
 VALUE(personal_worst, worst_tenth(&facts->test->personal))
 VALUE(client_worst, worst_tenth(&facts->test->clients))
+VALUE(personal_deviation, deviation(&facts->test->personal))
+VALUE(client_deviation, deviation(&facts->test->clients))
 VALUE(new_accuracy, facts->test->new_clients.accuracy.mean)
 VALUE(new_loss, facts->test->new_clients.loss.mean)
 VALUE(tuned_accuracy, facts->test->new_tuned.accuracy.mean)
@@ -120,6 +127,10 @@ const Figure figure_table[] = {
     {"worst_tenth", "personal accuracy of the worst tenth", FIGURE_OF_PERSONAL, FIGURE_IS_SHARE, .column = "personal, worst tenth",
      .on_test = NAMED("personal-worst-tenth"), .listed = if_asked, .value = personal_worst,
      .help = "mean accuracy of the 10% of the clients whose own models are worst (--target personal-worst-tenth)"},
+    {"deviation", "deviation of personal accuracy", FIGURE_OF_PERSONAL, FIGURE_IS_SHARE | FIGURE_FALLS,
+     .column = "personal, deviation", .on_test = NAMED("personal-deviation"), .listed = if_asked,
+     .value = personal_deviation,
+     .help = "standard deviation over the clients of the accuracies of their own models (--target personal-deviation)"},
     {"accuracy", "client accuracy", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .column = "clients", .word = "clients ",
      .on_test = NAMED("client-accuracy"), .listed = if_asked, .value = client_accuracy,
      .help = "means over the clients of the global model on their own samples (--target client-...)"},
@@ -128,6 +139,10 @@ const Figure figure_table[] = {
     {"worst_tenth", "client accuracy of the worst tenth", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE, .column = "clients, worst tenth",
      .on_test = NAMED("client-worst-tenth"), .listed = if_asked, .value = client_worst,
      .help = "mean accuracy of the 10% of the clients on which the global model is worst (--target client-worst-tenth)"},
+    {"deviation", "deviation of client accuracy", FIGURE_OF_CLIENTS, FIGURE_IS_SHARE | FIGURE_FALLS,
+     .column = "clients, deviation", .on_test = NAMED("client-deviation"), .listed = if_asked, .value = client_deviation,
+     .help = "standard deviation over the clients of the global model's accuracies on their samples (--target client-"
+             "deviation)"},
     {"accuracy", "accuracy of new clients", FIGURE_OF_NEW_CLIENTS, FIGURE_IS_SHARE, .column = "new clients",
      .value = new_accuracy,
      .help = "means over the new clients of the global model on their own samples (--new-clients)"},

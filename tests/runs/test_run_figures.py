@@ -67,6 +67,19 @@ class RunFigure(RunCase):
             self.assertAlmostEqual(self.table(of)[0][f"{of}_worst_tenth_percent"], 100 * rounds[-1])
             self.assertIn(f"{100 * rounds[-1]:.2f}% after 3 rounds", out)
 
+    def test_a_run_may_be_about_how_unequally_the_clients_are_served(self):
+        out, _ = self.train(*PERSONAL[:-6], "--algorithm", "local-only", "--lr", "0.1", "--rounds", "3", "--patience-by", "personal-deviation", "--out", "spread")
+        lines = self.metrics("spread")
+        rounds = [line["personal_deviation"] for line in lines if line["type"] == "round"]
+        variances = [line["accuracy_variance_percent2"] for line in lines if line["type"] == "clients_evaluation" and line["model"] == "personal"]
+        self.assertEqual((len(rounds), lines[0]["figure"]), (3, "personal_deviation"))
+        for deviation, variance in zip(rounds, variances, strict=True):
+            self.assertAlmostEqual(deviation, variance ** 0.5 / 100)
+        self.assertGreater(min(rounds), 0)
+        self.assertEqual(lines[-1]["best_personal_deviation"], min(rounds))
+        self.assertIn(f"deviation of personal accuracy {100 * rounds[-1]:.2f}% after 3 rounds", out)
+        self.assertAlmostEqual(self.table("spread")[0]["personal_deviation_percent"], 100 * rounds[-1])
+
     def test_a_personal_run_is_told_by_the_accuracy_of_the_clients_own_models(self):
         out, _ = self.train(*PERSONAL, "--rounds", "4", "--clients-per-round", "5", "--seed", "3", "--out", "runs/a")
         lines, summary = self.metrics("runs/a"), self.metrics("runs/a")[-1]
