@@ -19,7 +19,7 @@ import os, re, shlex, shutil, signal, subprocess, sys, tempfile, time
 SOUNDER, BUILD, SOURCE = map(os.path.abspath, sys.argv[1:4])
 BLOCK_SECONDS = 100
 UNDERSTOOD = re.compile("No such file|no NVIDIA driver|built without CUDA|: only used with ")  # the option and its value were
-SPAN = {"--data": "synthetic:1x8x8:4000:200", "--model": "softmax", "--rounds": "1", "--clients": "20", "--device": "cpu"}
+SPAN = {"--data": "synthetic:1x8x8:1000:200", "--model": "softmax", "--rounds": "1", "--clients": "20", "--device": "cpu"}
 MPI = {name: "1" for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe")}
 OTHERS = {"torch", "onnx", "pandas", "flwr", "safetensors"}  # a block that imports one which is not here is skipped
 PLACEHOLDER = re.compile(r"<[a-z][a-z .]*>")
