@@ -149,6 +149,25 @@ def write_arrays(path, arrays):
     return os.path.abspath(path)
 
 
+def _client_arrays(client, test_client):
+    """client_train, and client_test where the test samples have clients, too: numbers of the names of both."""
+    client = _array(client, "client")
+    names = _names(client, "client")
+    arrays = {"client_train": _numbered(client, names, "client", "the client")}
+    if test_client is not None:
+        arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
+    return arrays
+
+
+def _check_counts(arrays):
+    """Each array has one entry for each sample of its split."""
+    for name, values in arrays.items():
+        split = name.rsplit("_", 1)[1]
+        x = ("x_" if "x_train" in arrays else "y_") + split
+        if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
+            raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
+
+
 def write_data(path, train, test=None, client=None, test_client=None, mean=None, std=None, validation=None, columns=None,
                size=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8
@@ -161,7 +180,7 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     files have clients anyway), columns the names of x and y, size the (rows, columns) to which images are scaled."""
     named = client if isinstance(client, (str, int)) else None
     of = _splits(train, test, validation, Ask(named, columns, size))
-    train, test, validation = (None if split is None else split[:2] for split in map(of.get, ("train", "test", "validation")))
+    train, test, validation = (split and split[:2] for split in map(of.get, ("train", "test", "validation")))
     if client is None or named is not None:
         client, test_client = of["train"][2], of["test"][2] if test_client is None else test_client
     of_validation = {} if validation is None else {"y_validation": validation[1]}
@@ -171,16 +190,8 @@ def write_data(path, train, test=None, client=None, test_client=None, mean=None,
     if train[0] is not None or test[0] is not None:
         arrays.update(x_train=sample_array(train[0], "x_train"), x_test=sample_array(test[0], "x_test"))
     if client is not None:
-        client = _array(client, "client")
-        names = _names(client, "client")
-        arrays["client_train"] = _numbered(client, names, "client", "the client")
-        if test_client is not None:
-            arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
-    for name, values in arrays.items():
-        split = name.rsplit("_", 1)[1]
-        x = ("x_" if "x_train" in arrays else "y_") + split
-        if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
-            raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
+        arrays.update(_client_arrays(client, test_client))
+    _check_counts(arrays)
     for name, value in (("mean", mean), ("std", std)):
         if value is not None:
             arrays[name] = np.atleast_1d(float_array(value, name, "<f8"))

@@ -63,25 +63,35 @@ def pick(names, what, wanted):
     raise Error(f"columns: none of {', '.join(names)} is the {what}; say columns=(X, Y)")
 
 
-def table(names, column, ask):
-    """Samples of a table: column(name) gives its values. x is a column of images or lists, or all other columns."""
+def _chosen(names, ask):
+    """The names of the columns of x, and of y."""
     for name in [*(ask.columns or ()), *([ask.client] if ask.client is not None else [])]:
         if name not in names:
             raise Error(f"columns: no column {name!r}; there are {', '.join(map(str, names))}")
-    label = ask.columns[1] if ask.columns else pick(names, "label", LABELS)
-    own = list(ask.columns[:1]) if ask.columns else [name for name in names if name in SAMPLES][:1]
-    own = own or [name for name in names if name not in (label, ask.client)]
+    if ask.columns:
+        return list(ask.columns[:1]), ask.columns[1]
+    label = pick(names, "label", LABELS)
+    own = [name for name in names if name in SAMPLES][:1]
+    return own or [name for name in names if name not in (label, ask.client)], label
+
+
+def _side_by_side(own, values):
+    """Columns of numbers as features."""
+    bad = [name for name, of in zip(own, values) if any(isinstance(one, (str, bytes, type(None))) for one in of)]
+    if bad:
+        raise Error(f"column {bad[0]!r}: text or gaps; give columns=(X, Y), or a table without it")
+    try:
+        return np.stack([np.asarray(of, "f8") for of in values], 1)
+    except (ValueError, TypeError) as problem:
+        raise Error(f"columns {', '.join(own)}: {problem}; give columns=(X, Y)") from problem
+
+
+def table(names, column, ask):
+    """Samples of a table: column(name) gives its values. x is a column of images or lists, or all other columns."""
+    own, label = _chosen(names, ask)
     values = [[_decoded(one, ask) for one in column(name)] for name in own]
-    if len(own) > 1 or np.ndim(values[0][:1]) == 1:
-        bad = [name for name, of in zip(own, values) if any(isinstance(one, (str, bytes, type(None))) for one in of)]
-        if bad:
-            raise Error(f"column {bad[0]!r}: text or gaps; give columns=(X, Y), or a table without it")
-        try:
-            x = np.stack([np.asarray(of, "f8") for of in values], 1)
-        except (ValueError, TypeError) as problem:
-            raise Error(f"columns {', '.join(own)}: {problem}; give columns=(X, Y)") from problem
-    else:
-        x = stack(values[0], f"column {own[0]!r}")
+    is_of_numbers = len(own) > 1 or np.ndim(values[0][:1]) == 1
+    x = _side_by_side(own, values) if is_of_numbers else stack(values[0], f"column {own[0]!r}")
     return x, np.array(list(column(label))), None if ask.client is None else np.array(list(column(ask.client)))
 
 

@@ -58,20 +58,28 @@ def _load(path, onnx):
     return model.graph
 
 
+def _holds(size, offset, length):
+    """Whether a file of this size has the bytes that a model's texts name; without a length the rest from the offset on."""
+    if not offset.isdecimal() or int(offset) > size:
+        return False
+    return not length or (length.isdecimal() and int(length) <= size - int(offset))
+
+
 def _fetch(path, tensor, onnx):
     """Numbers that lie in a file beside the model's: no other is read, and of it no more than is there."""
     about = {entry.key: entry.value for entry in tensor.external_data}
     place = about.get("location", "")
     if not place or "/" in place or place == "..":
-        raise Error(f"{path}: the numbers of {tensor.name} lie in {place or 'a file without name'}; only files in the same folder are read")
+        raise Error(f"{path}: the numbers of {tensor.name} lie in {place or 'a file without name'}; only files in the "
+                    "same folder are read")
     folder = os.path.dirname(path) or "."
     there = os.path.join(os.path.dirname(path), place)
     if not os.path.isfile(there):
         raise Error(f"{there}, which has the numbers of {tensor.name}: no such file")
     size, offset, length = os.path.getsize(there), about.get("offset") or "0", about.get("length") or ""
-    fits = offset.isdecimal() and int(offset) <= size
-    if not fits or (length and not (length.isdecimal() and int(length) <= size - int(offset))):
-        raise Error(f"{there}: has {size} bytes, where those of {tensor.name} begin at byte {offset} and are {length or 'the rest'}; export the net again")
+    if not _holds(size, offset, length):
+        raise Error(f"{there}: has {size} bytes, where those of {tensor.name} begin at byte {offset} and are "
+                    f"{length or 'the rest'}; export the net again")
     onnx.external_data_helper.load_external_data_for_tensor(tensor, folder)
     tensor.data_location = onnx.TensorProto.DEFAULT  # or it is fetched again, from elsewhere
 

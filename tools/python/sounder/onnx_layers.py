@@ -106,6 +106,12 @@ def spread(at, constant, shape):
     return spread_out.reshape(-1, *shape)
 
 
+def are_rows(at, columns):
+    """Whether the places are rows of so many columns each, in order, whichever rows these are."""
+    is_begun = at.shape[-1] == columns and not (at[..., 0] % columns).any()
+    return is_begun and np.array_equal(at, at[..., :1] + np.arange(columns))
+
+
 def of_outputs(numbers, layer):
     """The numbers as they belong to the weights of the layer; None: they do not."""
     if numbers is None or not layer.per:

@@ -36,26 +36,40 @@ def _groups(walk):
     return walk.add(Layer(f"groupnorm {groups}{epsilon}", layer, layer.out, None, "norm", tensors, "channel"), at)
 
 
-def _layer_norm_of(walk, layer, at, axes, epsilon, gain=None, shift=None):
-    """A normalisation over some dimensions of what the layer gives: all values of each sample, each row, or the channels of each place."""
+def _extent_of(walk, layer, at, axes):
+    """(words, per, extents of the numbers) of a normalisation over these dimensions: of each row, or of all values of a
+    sample."""
     rest = tuple(d for d in range(at.ndim) if d not in axes)
     together = at.transpose(rest + tuple(axes)).reshape(-1, int(np.prod([at.shape[d] for d in axes])))
-    turned = with_channels_last(walk, layer, at) if list(axes) == [3] else None
-    is_across, layer, at = turned is not None, turned or layer, walk.order(turned.out).transpose(0, 2, 3, 1) if turned else at
+    are_within = lambda size: together.shape[1] == size and (together // size == together[:, :1] // size).all()
     columns = layer.out[2]
-    is_row = not is_across and together.shape[1] == columns and layer.size > columns and (together // columns == together[:, :1] // columns).all()
-    if not is_across and not is_row and (together.shape[1] != layer.size or (together // layer.size != together[:, :1] // layer.size).any()):
+    if layer.size > columns and are_within(columns):
+        return "layernorm each", "column", columns
+    if not are_within(layer.size):
         walk.refuse(f"axis is {axes[0]}; here all values of a sample or of a row are normalised")
-    out = columns if is_row else layer.out[:1] if is_across or layer.out[1] * layer.out[2] == 1 else layer.out
-    word, per = ("layernorm each", "column") if is_row else ("layernorm channels", "channel") if is_across else ("layernorm", "value")
-    made = Layer(f"{word}{epsilon}", layer, layer.out, None, "norm", {"weight": np.ones(out, np.float32), "bias": np.zeros(out, np.float32)}, per, is_each=is_row)
+    return "layernorm", "value", layer.out[:1] if layer.out[1] * layer.out[2] == 1 else layer.out
+
+
+def _layer_norm_of(walk, layer, at, axes, epsilon, gain=None, shift=None):
+    """A normalisation over some dimensions of what the layer gives: all values of each sample, each row, or the channels
+    of each place."""
+    turned = with_channels_last(walk, layer, at) if list(axes) == [3] else None
+    if turned is None:
+        word, per, out = _extent_of(walk, layer, at, axes)
+    else:
+        layer, at = turned, walk.order(turned.out).transpose(0, 2, 3, 1)
+        word, per, out = "layernorm channels", "channel", layer.out[:1]
+    tensors = {"weight": np.ones(out, np.float32), "bias": np.zeros(out, np.float32)}
+    made = Layer(f"{word}{epsilon}", layer, layer.out, None, "norm", tensors, per, is_each=per == "column")
     for part, numbers in (("weight", gain), ("bias", shift)):
-        if numbers is not None:
-            size = made.tensors[part].size
-            own = of_outputs(spread(at, numbers.reshape([at.shape[d] for d in axes]), layer.out), made) if numbers.size == size else None
-            if own is None:
-                walk.refuse(f"its {part} is not {size} numbers, one for each value that it normalises")
-            made.tensors[part] = own
+        if numbers is None:
+            continue
+        size = made.tensors[part].size
+        fits = numbers.size == size
+        own = of_outputs(spread(at, numbers.reshape([at.shape[d] for d in axes]), layer.out), made) if fits else None
+        if own is None:
+            walk.refuse(f"its {part} is not {size} numbers, one for each value that it normalises")
+        made.tensors[part] = own
     made.has_bias = shift is not None
     return walk.add(made, at)
 
@@ -72,57 +86,82 @@ def _layer_norm(walk):
 # In parts -------------------------------------------------------------------------------------------------------------
 
 
+def _mean_layer(walk, layer, at, axes, keeps):
+    """A mean over an image's rows and columns, a line's columns, or a sequence's steps; None: another one."""
+    channels, rows, columns = layer.out
+    if sorted(axes) == [2, 3] and np.array_equal(at, walk.order(layer.out)):
+        return global_pool(walk, layer, keeps)
+    if keeps:
+        return None
+    if axes == (2,) and rows == 1 and np.array_equal(at, walk.order((channels, columns))):
+        return global_pool(walk, layer, False)
+    if axes == (1,) and channels == 1 and np.array_equal(at, walk.order((rows, columns))):
+        return walk.add(Layer("mean", layer, (columns, 1, 1)), walk.order((columns,)))
+    return None
+
+
 def _mean(walk):
-    """Over an image's rows and columns a layer, over the last dimensions part of a normalisation."""
+    """A layer, or over the last dimensions part of a normalisation."""
     squares = walk.space_of(walk.value(0), ("squares",))
     layer, at = (squares.layer, walk.value(0).at - squares.base) if squares else walk.find()
-    axes, keeps = axes_of(walk, at.ndim), walk.attribute("keepdims", 1)
-    if not squares and axes and sorted(axes) == [2, 3] and np.array_equal(at, walk.order(layer.out)):
-        return global_pool(walk, layer, keeps)
-    channels, rows, columns = layer.out
-    if not squares and not keeps and axes == (2,) and rows == 1 and np.array_equal(at, walk.order((channels, columns))):
-        return global_pool(walk, layer, False)
-    if not squares and not keeps and axes == (1,) and channels == 1 and np.array_equal(at, walk.order((rows, columns))):
-        return walk.add(Layer("mean", layer, (columns, 1, 1)), walk.order((columns,)))
-    axes = sorted(axes or ())
+    axes, keeps = axes_of(walk, at.ndim) or (), walk.attribute("keepdims", 1)
+    given = None if squares else _mean_layer(walk, layer, at, axes, keeps)
+    if given is not None:
+        return given
+    axes = sorted(axes)
     fits = keeps and axes and axes == list(range(at.ndim - len(axes), at.ndim)) and len(axes) < at.ndim
     if not fits or (squares and (axes != squares.about["axes"] or not np.array_equal(at, squares.about["of"]))):
-        walk.refuse("only means over an image's rows and columns are layers here, and those of the last dimensions parts of a normalisation")
+        walk.refuse("only means over an image's rows and columns are layers here, and those of the last dimensions "
+                    "parts of a normalisation")
     return walk.step("variance" if squares else "mean", layer, at.min(tuple(axes), keepdims=True), axes=axes, of=at)
 
 
 # What an op makes of two values, or of one and a number, from a mean to a normalisation.
-_STEPS = {("Sub", "layer", "mean"): "centred", ("Pow", "centred", "number"): "squares", ("Mul", "centred", "centred"): "squares",
-          ("Add", "variance", "number"): "spread", ("Sqrt", "spread", None): "deviation", ("Div", "centred", "deviation"): "layer"}
+_STEPS = {("Sub", "layer", "mean"): "centred", ("Pow", "centred", "number"): "squares",
+          ("Mul", "centred", "centred"): "squares", ("Add", "variance", "number"): "spread",
+          ("Sqrt", "spread", None): "deviation", ("Div", "centred", "deviation"): "layer"}
+_KINDS = ("layer", "mean", "centred", "squares", "variance", "spread", "deviation")
+
+
+def _kind_of(walk, which):
+    """(space, its kind) of an input; a number has no space, and anything else no kind either."""
+    value = walk.value(which)
+    if is_constant(value):
+        return None, "number" if value.size == 1 and value.dtype == np.float32 else None
+    space = None if value is None else walk.space_of(value, _KINDS)
+    return space, space.kind if space else None
+
+
+def _is_part_of(walk, which, space, layer, about):
+    """Whether an input belongs to the normalisation of the layer over the axes of `about`."""
+    whole = space.kind in ("layer", "centred", "squares")
+    at = walk.find(which)[1] if space.kind == "layer" else walk.value(which).at - space.base
+    lies = np.array_equal(at, about["of"] if whole else about["of"].min(tuple(about["axes"]), keepdims=True))
+    own = space.about or about
+    return lies and space.layer is layer and own["axes"] == about["axes"] and np.array_equal(own["of"], about["of"])
 
 
 def norm_step(walk):
     given = compute(walk)
     if given is not None:
         return given
-    kinds, spaces = [], []
-    for which in range(2):
-        value = walk.value(which)
-        space = None if value is None or is_constant(value) else walk.space_of(value, ("layer", "mean", "centred", "squares", "variance", "spread", "deviation"))
-        spaces.append(space)
-        kinds.append(space.kind if space else "number" if is_constant(value) and value.size == 1 and value.dtype == np.float32 else None)
-    gives = _STEPS.get((walk.node.op, *kinds))
-    number = walk.value(1).item() if kinds[1] == "number" else 2
+    (first, kind), (second, other) = _kind_of(walk, 0), _kind_of(walk, 1)
+    gives = _STEPS.get((walk.node.op, kind, other))
+    number = walk.value(1).item() if other == "number" else 2
     if gives is None or (gives == "squares" and number != 2):
         walk.refuse("what it makes of its inputs is no layer here")
-    layer, about = spaces[0].layer, spaces[-1 if kinds[0] == "layer" else 0].about
-    small = about["of"].min(tuple(about["axes"]), keepdims=True)
-    for which, space in enumerate(spaces):
-        if space is not None:
-            at = walk.find(which)[1] if space.kind == "layer" else walk.value(which).at - space.base
-            lies = np.array_equal(at, about["of"] if space.kind in ("layer", "centred", "squares") else small)
-            if not lies or space.layer is not layer or (space.about and not (space.about["axes"] == about["axes"] and np.array_equal(space.about["of"], about["of"]))):
-                walk.refuse("what it makes of its inputs is no layer here")
+    layer, about = first.layer, (second if kind == "layer" else first).about
+    parts = [(which, space) for which, space in enumerate((first, second)) if space is not None]
+    if not all(_is_part_of(walk, which, space, layer, about) for which, space in parts):
+        walk.refuse("what it makes of its inputs is no layer here")
     if gives == "spread":
         about = {**about, "epsilon": _epsilon_of(walk, number)}
     if gives == "layer":
-        return _layer_norm_of(walk, layer, about["of"], about["axes"], spaces[1].about["epsilon"])
-    return walk.step(gives, layer, small if gives in ("spread", "deviation") else about["of"], **about)
+        return _layer_norm_of(walk, layer, about["of"], about["axes"], second.about["epsilon"])
+    at = about["of"]
+    if gives in ("spread", "deviation"):
+        at = at.min(tuple(about["axes"]), keepdims=True)
+    return walk.step(gives, layer, at, **about)
 
 
 # Whole batches --------------------------------------------------------------------------------------------------------

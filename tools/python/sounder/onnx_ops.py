@@ -3,7 +3,7 @@ import numpy as np
 
 from .functions import FUNCTIONS, add_function, number_of
 from .onnx_axes import turned, with_channels_last
-from .onnx_layers import Layer, Places
+from .onnx_layers import Layer, Places, are_rows
 from .onnx_sequences import attend, head_product, is_heads, softmax_of_scores
 
 # Windows --------------------------------------------------------------------------------------------------------------
@@ -41,25 +41,35 @@ def _numbers(walk, name, count, preset, least):
     return values
 
 
-def _window(walk, extents, size, border, preset):
-    """Words for stride, padding and dilation, and rows and columns of what the windows leave. preset: the stride without a word."""
+def _steps(walk, count):
+    """(stride, pads, dilation) of windows of so many dimensions."""
     if walk.node.text("auto_pad", "NOTSET") not in ("", "NOTSET"):
         walk.refuse(f"auto_pad is {walk.node.text('auto_pad', '')}; export it with pads that are numbers")
-    count = len(size)
-    stride, dilation = _numbers(walk, "strides", count, (1,) * count, 1), _numbers(walk, "dilations", count, (1,) * count, 1)
+    ones = (1,) * count
+    stride, dilation = _numbers(walk, "strides", count, ones, 1), _numbers(walk, "dilations", count, ones, 1)
     pads = _numbers(walk, "pads", 2 * count, (0,) * 2 * count, 0)
     if pads[:count] != pads[count:]:
         walk.refuse("its padding is not the same on both sides")
     if walk.node.op != "Conv" and max(dilation) > 1:
         walk.refuse("a pooling with dilation")
+    return stride, pads, dilation
+
+
+def _window(walk, extents, size, border, preset):
+    """Words for stride, padding and dilation, and rows and columns of what the windows leave. preset: the stride without
+    a word."""
+    stride, pads, dilation = _steps(walk, len(size))
     pad = [own + around for own, around in zip(pads, border)]
-    reach = [extent + 2 * more - (side - 1) * apart - 1 for extent, more, side, apart in zip(extents, pad, size, dilation)]
+    reach = [extent + 2 * more - (side - 1) * apart - 1
+             for extent, more, side, apart in zip(extents, pad, size, dilation)]
     if min(reach) < 0:
         walk.refuse(f"its window is larger than the image of {'x'.join(map(str, extents))}")
-    words = [f" {word} {_sides(*value)}" for word, value, usual in (("stride", stride, preset), ("pad", pad, "0"), ("dilation", dilation, "1")) if _sides(*value) != usual]
+    settings = ("stride", stride, preset), ("pad", pad, "0"), ("dilation", dilation, "1")
+    words = [f" {word} {_sides(*value)}" for word, value, usual in settings if _sides(*value) != usual]
     left = [over // step + 1 for over, step in zip(reach, stride)]
     if walk.attribute("ceil_mode", 0):
-        more = [over % step > 0 and windows * step < extent + own for over, step, windows, extent, own in zip(reach, stride, left, extents, pad)]
+        more = [over % step > 0 and windows * step < extent + own
+                for over, step, windows, extent, own in zip(reach, stride, left, extents, pad)]
         words, left = [*words, " ceil"] if any(more) else words, [windows + one for windows, one in zip(left, more)]
     return "".join(words), left
 
@@ -115,27 +125,37 @@ def global_pool(walk, layer, keeps=True):
 # Products -------------------------------------------------------------------------------------------------------------
 
 
+def _of_places(walk, image, weight, bias):
+    """A linear layer on the channels of each place: a convolution of single places."""
+    outs, places = len(weight), image.out[1:]
+    tensors = {"weight": weight.reshape(outs, -1, 1, 1), "bias": _bias_or_zeros(bias, outs)}
+    made = Layer(f"conv {outs} 1", image, (outs, *places), None, "conv", tensors, "channel", has_bias=bias is not None)
+    return walk.add(made, walk.order((outs, *places)).transpose(0, 2, 3, 1))
+
+
+def _bias_or_zeros(bias, outs):
+    return np.zeros(outs, np.float32) if bias is None else bias
+
+
 def _linear(walk, weight, bias=None):
-    """Of vectors of all values, or of the last dimension at each place of the others. weight: (outs, ins). With channels last it is a
-    convolution of single places."""
+    """Of vectors of all values, or of the last dimension at each place of the others. weight: (outs, ins)."""
     layer, at = walk.find()
-    image = with_channels_last(walk, layer, at) if weight.ndim == 2 and weight.shape[1] == at.shape[-1] == layer.out[0] else None
+    is_of_channels = weight.ndim == 2 and weight.shape[1] == at.shape[-1] == layer.out[0]
+    image = with_channels_last(walk, layer, at) if is_of_channels else None
     if image:
-        layer, outs, places = image, len(weight), image.out[1:]
-        tensors = {"weight": weight.reshape(outs, -1, 1, 1), "bias": np.zeros(outs, np.float32) if bias is None else bias}
-        made = Layer(f"conv {outs} 1", layer, (outs, *places), None, "conv", tensors, "channel", has_bias=bias is not None)
-        return walk.add(made, walk.order((outs, *places)).transpose(0, 2, 3, 1))
+        return _of_places(walk, image, weight, bias)
     if at.ndim == 3:
         layer, at = turned(walk, layer, at)
-    columns = layer.out[2]
     is_vector = at.ndim == 2 and np.array_equal(at, walk.order((layer.size,)))
-    is_each = not is_vector and at.shape[-1] == columns and not (at[..., 0] % columns).any() and np.array_equal(at, at[..., :1] + np.arange(columns))
-    ins = columns if is_each else layer.size
+    is_each = not is_vector and are_rows(at, layer.out[2])
+    ins = layer.out[2] if is_each else layer.size
     if not (is_vector or is_each) or weight.ndim != 2 or not weight.size or weight.shape[1] != ins:
         walk.refuse(f"its weight of rank {weight.ndim} does not fit a vector of {ins} values")
     outs = weight.shape[0]
-    tensors = {"weight": np.ascontiguousarray(weight), "bias": np.zeros(outs, np.float32) if bias is None else bias}
-    text, out, per = (f"linear {outs} each", (*layer.out[:2], outs), "column") if is_each else (f"linear {outs}", (outs, 1, 1), "channel")
+    tensors = {"weight": np.ascontiguousarray(weight), "bias": _bias_or_zeros(bias, outs)}
+    text, out, per = (f"linear {outs}", (outs, 1, 1), "channel")
+    if is_each:
+        text, out, per = (f"linear {outs} each", (*layer.out[:2], outs), "column")
     to = at[..., :1] // ins * outs + np.arange(outs)
     return walk.add(Layer(text, layer, out, None, "fc", tensors, per, is_each, bias is not None), to)
 

@@ -4,7 +4,7 @@ import math
 import numpy as np
 
 from .onnx_axes import turned
-from .onnx_layers import Layer, Places, spread
+from .onnx_layers import Layer, Places, are_rows, spread
 from .onnx_values import gather, is_constant
 
 _HIDDEN = -1e9  # scores from here on down are none after any softmax
@@ -151,33 +151,36 @@ def _hides(numbers):
     return True if behind.any() and (mask[0][behind] <= _HIDDEN).all() else None if mask[0].any() else False
 
 
+def _mask_scores(walk, space, value, constant):
+    at = space.find(value.at)
+    mask = None if at is None else spread(at, constant, space.shape)
+    hides = None if mask is None else _hides(mask)
+    if hides is None:
+        walk.refuse("its mask is none that hides from each step what comes behind it")
+    return _rebased(walk, space, value, "scores", causal=space.about["causal"] or hides)
+
+
 def change_scores(walk, value, constant):
     """Scores times or divided by a number, or with a mask."""
     op, space = walk.node.op, walk.space_of(value, ("layer", "scaled", "scores"))
     if space is None or constant.ndim > value.at.ndim or constant.dtype != np.float32:
         _no_attention(walk)
     if op == "Add" and space.kind == "scores":
-        at = space.find(value.at)
-        mask = None if at is None else spread(at, constant, space.shape)
-        hides = None if mask is None else _hides(mask)
-        if hides is None:
-            walk.refuse("its mask is none that hides from each step what comes behind it")
-        return _rebased(walk, space, value, "scores", causal=space.about["causal"] or hides)
+        return _mask_scores(walk, space, value, constant)
     if op == "Add" or constant.size != 1 or space.about.get("causal"):
         _no_attention(walk)
     scale, factor = space.about.get("scale", 1.0), constant.item()
-    return _rebased(walk, space, value, "scores" if space.kind == "scores" else "scaled", scale=scale * factor if op == "Mul" else scale / factor if factor else math.inf)
-
-
-def _are_rows(at, columns):
-    return at.shape[-1] == columns and not (at[..., 0] % columns).any() and np.array_equal(at, at[..., :1] + np.arange(columns))
+    if op != "Mul":
+        factor = 1 / factor if factor else math.inf
+    return _rebased(walk, space, value, "scores" if space.kind == "scores" else "scaled", scale=scale * factor)
 
 
 def softmax_of_scores(walk):
     value = walk.value(0)
     space = walk.space_of(value, ("scores",))
     axis = walk.attribute("axis", 0)  # without it files before opset 13 mean another one
-    if space is None or axis not in (-1, value.at.ndim - 1) or walk.node.op != "Softmax" or not _are_rows(value.at - space.base, space.shape[2]):
+    if space is None or axis not in (-1, value.at.ndim - 1) or walk.node.op != "Softmax" or \
+            not are_rows(value.at - space.base, space.shape[2]):
         _no_attention(walk)
     return _rebased(walk, space, value, "shares")
 
@@ -199,23 +202,32 @@ def _multiply_values(walk, space):
     return Places(seen.base + at.reshape(*shape[:-2], steps, width))
 
 
+def _is_part(part, source, width):
+    """Whether a linear layer is one of the three of an attention, and of nothing else."""
+    layer, whole, first = part
+    is_own = layer.space is not None and layer.space.whole is whole and not layer.takers and layer.source is source
+    return is_own and layer.tensors["weight"].shape[1] == width and first + width <= len(layer.tensors["weight"])
+
+
 def attend(walk, weight, bias):
-    """What is seen, by the weight (outs, ins) of the last linear layer: the layer that it all is, instead of the linear ones."""
+    """What is seen, by the weight (outs, ins) of the last linear layer: the layer that it all is, instead of the linear
+    ones."""
     space = walk.space_of(walk.value(0), ("seen",))
     about, at, (_, steps, width) = space.about, walk.value(0).at - space.base, space.shape
     parts, heads = about["parts"], width // about["width"]
     layers = list(dict.fromkeys(layer for layer, _, _ in parts))
-    fits = at.size == walk.samples * steps * width and at.ndim > 1 and _are_rows(at, width) and weight.shape == (width, width)
-    for layer, whole, first in parts:
-        is_own = layer.space is not None and layer.space.whole is whole and not layer.takers and layer.source is layers[0].source
-        fits = fits and is_own and layer.tensors["weight"].shape[1] == width and first + width <= len(layer.tensors["weight"])
-    if not fits or np.unique(at).size != at.size:
+    source = layers[0].source
+    lies = at.size == walk.samples * steps * width and at.ndim > 1 and are_rows(at, width)
+    lies = lies and np.unique(at).size == at.size
+    if not lies or weight.shape != (width, width) or not all(_is_part(part, source, width) for part in parts):
         _no_attention(walk)
     if not abs(about["scale"] * math.sqrt(about["width"]) - 1) <= 1e-4:
-        walk.refuse(f"its scores are multiplied by {about['scale']:g}; here it is 1 / sqrt({about['width']}), {about['width']} values being a head's")
-    tensors = {f"in_proj_{part}": np.concatenate([layer.tensors[part][first:first + width] for layer, _, first in parts]) for part in ("weight", "bias")}
-    tensors.update({"out_proj.weight": np.ascontiguousarray(weight), "out_proj.bias": np.zeros(width, np.float32) if bias is None else bias})
-    source = layers[0].source
+        walk.refuse(f"its scores are multiplied by {about['scale']:g}; here it is 1 / sqrt({about['width']}), "
+                    f"{about['width']} values being a head's")
+    tensors = {f"in_proj_{name}": np.concatenate([layer.tensors[name][first:first + width] for layer, _, first in parts])
+               for name in ("weight", "bias")}
+    tensors.update({"out_proj.weight": np.ascontiguousarray(weight),
+                    "out_proj.bias": np.zeros(width, np.float32) if bias is None else bias})
     for layer in layers:
         walk.drop(layer)
     text = f"attention {heads}" + " causal" * about["causal"]

@@ -104,6 +104,58 @@ def _on_net(train, net):
     return on_weights
 
 
+def _read(path):
+    """(facts, data) of an exported federation."""
+    try:
+        with open(os.path.join(path, "federation.json")) as file:
+            facts = json.load(file)
+    except FileNotFoundError as missing:
+        raise Error(f"referee: {path} has no federation.json; write it with sounder export RUN --federation {path}") \
+            from missing
+    return facts, dict(np.load(os.path.join(path, "data.npz")))
+
+
+def _turns_of(held, facts, number, data, library):
+    """The turns of a round's clients. library: torch, if the samples of their batches are tensors; or None."""
+    first, ends, order, turns = held["first_sample"], held["first_end"], held["samples"], []
+    for place, client in enumerate(held["clients"].tolist()):
+        begin, end = first[place], first[place + 1]
+        turns.append(_Turn(**facts, round=number, client=client, epochs=int(held["epochs"][place]),
+                           share=float(held["shares"][place]), lr=float(held["lr"]), _net=library,
+                           count=int(end - begin), _data=data, _samples=order[begin:end],
+                           _ends=held["ends"][ends[place]:ends[place + 1]] - begin))
+    return turns
+
+
+def _copies(weights):
+    return {name: array.copy() for name, array in weights.items()}
+
+
+def _looks(held, begun, turns, train, aggregate):
+    """What each client's training, and the server's step, gave beside the run's: (client or None, batches, _compare)."""
+    handed = _weights(held, "handed_in")
+    clients = [{name: array[place] for name, array in handed.items()} for place in range(len(turns))]
+    looks = []
+    for turn, own in zip(turns if train else (), clients):
+        looks.append((turn.client, len(turn._ends), *_compare(train(_copies(begun), turn), own, begun)))
+    if aggregate and turns:
+        looks.append((None, 0, *_compare(aggregate(_copies(begun), clients, turns), _weights(held, "weights"), begun)))
+    return looks
+
+
+def _judge(verdict, number, looks, clients, tolerance):
+    """Adds a round to the verdict, up to the first look that parts."""
+    parts = [look for look in looks if look[2][3] > tolerance and look[0] is not None]
+    for client, steps, worst, length, degrees, agreement in looks:
+        if worst[3] > tolerance:
+            verdict.__dict__.update(parted=True, round=number, client=client, tensor=worst[0], difference=worst[1],
+                                    change=worst[2], length=float(length), degrees=degrees, others=len(parts),
+                                    clients=clients, batches=steps)
+            return
+        verdict.turns, verdict.steps = verdict.turns + (client is not None), verdict.steps + (client is None)
+        verdict.agreement = max(verdict.agreement, agreement)
+
+
 def referee(folder, train=None, aggregate=None, net=None, tolerance=1e-3):
     """Where another implementation first parts from a run: a Verdict, which is true if it does not.
 
@@ -115,37 +167,16 @@ def referee(folder, train=None, aggregate=None, net=None, tolerance=1e-3):
     if train and net is not None:
         train = _on_net(train, net)
     path = os.fspath(folder)
-    try:
-        with open(os.path.join(path, "federation.json")) as file:
-            facts = json.load(file)
-    except FileNotFoundError as missing:
-        raise Error(f"referee: {path} has no federation.json; write it with sounder export RUN --federation {path}") from missing
-    data = dict(np.load(os.path.join(path, "data.npz")))
+    facts, data = _read(path)
+    library = __import__("torch") if net is not None else None
     model = _weights(np.load(os.path.join(path, "round-000000.npz")), "weights")
     verdict = Verdict(parted=False, turns=0, steps=0, agreement=0.0)
     for number in range(1, facts["rounds"] + 1):
         held = np.load(os.path.join(path, f"round-{number:06d}.npz"))
-        begun, handed, turns, looks = _weights(held, "begun") or model, _weights(held, "handed_in"), [], []
-        first, ends, order = held["first_sample"], held["first_end"], held["samples"]
-        for place, client in enumerate(held["clients"].tolist()):
-            turns.append(_Turn(**facts, round=number, client=client, epochs=int(held["epochs"][place]), share=float(held["shares"][place]),
-                               lr=float(held["lr"]), _net=net is not None and __import__("torch"), count=int(first[place + 1] - first[place]), _data=data,
-                               _samples=order[first[place]:first[place + 1]],
-                               _ends=held["ends"][ends[place]:ends[place + 1]] - first[place]))
-        clients = [{name: array[place] for name, array in handed.items()} for place in range(len(turns))]
-        for turn, own in zip(turns, clients):
-            if train:
-                looks.append((turn.client, len(turn._ends), *_compare(train({name: array.copy() for name, array in begun.items()}, turn), own, begun)))
+        turns = _turns_of(held, facts, number, data, library)
+        looks = _looks(held, _weights(held, "begun") or model, turns, train, aggregate)
+        _judge(verdict, number, looks, len(turns), tolerance)
+        if verdict.parted:
+            break
         model = _weights(held, "weights")
-        if aggregate and turns:
-            new = aggregate({name: array.copy() for name, array in begun.items()}, clients, turns)
-            looks.append((None, 0, *_compare(new, model, begun)))
-        parts = [look for look in looks if look[2][3] > tolerance and look[0] is not None]
-        for client, steps, worst, length, degrees, agreement in looks:
-            if worst[3] > tolerance:
-                verdict.__dict__.update(parted=True, round=number, client=client, tensor=worst[0], difference=worst[1], change=worst[2],
-                                        length=float(length), degrees=degrees, others=len(parts), clients=len(turns), batches=steps)
-                return verdict
-            verdict.turns, verdict.steps = verdict.turns + (client is not None), verdict.steps + (client is None)
-            verdict.agreement = max(verdict.agreement, agreement)
     return verdict

@@ -153,20 +153,25 @@ class NetReader(Axes):
         self.check_rows(name, of)
         self.give(node, self.source(name, of), 2)
 
-    def view(self, name, node):
-        """As images or vectors, in the same order."""
-        of, extents = node.all_input_nodes[0], node.args[1:]
-        extents = extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents
+    def check_view(self, name, of, extents):
+        """A view gives images or vectors, and joins no samples."""
         rank, place = self.ranks.get(of), self.text.place(of)
         as_factors = len(extents) == 4 and tuple(extents[2:]) == (1, 1) and rank == 2  # of channels
         if len(extents) != 2 and not as_factors and (len(extents) != 4 or place >= 0):
-            raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, and rows of images are squeeze(1)")
+            raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, "
+                        "and rows of images are squeeze(1)")
         if rank == 3 and isinstance(extents[0], int):
             raise Error(f"{name}: a view that may join samples and steps; flatten(1) joins the steps of each sample")
         count = dimensions(rank) or 4
         if counts_with_sizes(extents[0]) or extent_of(extents[0]) or \
                 (counts_with_sizes(extents[1]) and extents_in(extents[1], count) != [*range(1, count)]):
             raise Error(f"{name}: a view that may join samples and channels; flatten(1) joins each sample's values")
+
+    def view(self, name, node):
+        """As images or vectors, in the same order."""
+        of, extents = node.all_input_nodes[0], node.args[1:]
+        extents = extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents
+        self.check_view(name, of, extents)
         self.check_rows(name, of)
         self.give(node, self.source(name, of), len(extents))
 
