@@ -34,6 +34,9 @@ enum {
 // In the name of a feature that says whether a column has a value, between column and value.
 enum { DATASET_VALUE_FOLLOWS = '\x1f' };
 
+// At the end of the name of a feature that says whether the column has a gap.
+enum { DATASET_IS_GAP = '\x1e' };
+
 typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } DatasetSplitKind;
 
 // Sizes of one item of each array in bytes.
@@ -54,6 +57,8 @@ typedef struct DatasetItems {
     uint32_t line_bytes;    // 4: each test sample has the number of its line in a table; 0: samples are in no lines
     uint32_t are_clients;   // 1: each sample is a client, whose real samples a trainer has and counts
     uint32_t tokens;        // float32 samples are whole numbers below this, which trainers get as such; 0: they are not
+    uint32_t fills;         // how many features have a value for their gaps; 0: gaps are not filled
+    uint32_t dropped;       // rows of tables that are left out for a gap
     uint32_t unused;
 } DatasetItems;
 
@@ -104,6 +109,7 @@ typedef struct Dataset {
     const char *user_names;     // one after another, each with its '\0'; NULL: users are known by number
     const double *means, *stddevs; // (items.scales): numbers were normalised by these, one for each feature or channel,
                                    // and then rounded to float32; NULL: they enter a net as they are in the files
+    const double *fills;           // (items.fills): gaps have these values, before they were normalised; NULL: none
     uint64_t begins[DATASET_SPLITS]; // offset in the file, of splits whose samples are outside the block
 } Dataset;
 
@@ -192,6 +198,8 @@ typedef struct DatasetModel {
     bool numbers_alone;      // these tokens' numbers are all that is taken from the model
     double *means, *stddevs; // (scales)
     uint32_t scales;
+    double *fill; // (fills): values of its training samples for gaps
+    uint32_t fills;
     uint64_t features; // DatasetItems.features of its training samples
     uint32_t channels; // of pixels with these means and deviations of p / 255; 0: its samples were none
     double pixel_means[DATASET_MAX_CHANNELS], pixel_stddevs[DATASET_MAX_CHANNELS];

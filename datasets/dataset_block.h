@@ -1,4 +1,4 @@
-// Layout of a data set's block: this header, then eleven arrays, each at a multiple of 64 bytes; samples that are in
+// Layout of a data set's block: this header, then twelve arrays, each at a multiple of 64 bytes; samples that are in
 // files need no array. Only the dataset modules include this; other code calls dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 13, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 14, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetSplitLayout {
@@ -20,6 +20,7 @@ typedef struct DatasetLayout {
     uint64_t names, features, users; // names of the classes, of the features, of the users
     uint64_t lines;                  // of the test samples
     uint64_t scales;                 // (2, scales): means, then deviations
+    uint64_t fills;                  // (fills)
     uint64_t block_bytes;
 } DatasetLayout;
 
@@ -87,6 +88,12 @@ static inline void dataset_put(const DatasetArrays *to, size_t place, double num
     else
         ((float *)to->samples)[place] = (float)number;
 }
+
+// Replaces NAN, which a gap is, by the mean or median of the feature's training samples, of all clients, or by the
+// value of the source's model, and stores these values in the block; only if the source's items have fills. Call it
+// before dataset_scale_numbers. Fails with DATA if a feature has a gap, but no value.
+Status dataset_fill_gaps(DatasetBlock *block, const DatasetArrays of[DATASET_SPLITS], const DatasetSource *source,
+                         Error *err);
 
 // Normalises the numbers, if the source's items have scales, by the means and deviations of the training samples or of
 // the source's model, which it stores in the block. Fails with USAGE if the model has another number of them.

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
     DatasetLayout at;
     TRY(dataset_layout(&at, source->shape, source->counts, &source->items, err));
     const DatasetSplitLayout *train = &at.splits[DATASET_TRAIN], *test = &at.splits[DATASET_TEST];
-    const uint64_t ends[] = {train->labels, train->owners, test->samples, test->labels, test->owners,  at.names,
-                             at.features,   at.users,      at.lines,      at.scales,    at.block_bytes};
+    const uint64_t ends[] = {train->labels, train->owners, test->samples, test->labels, test->owners, at.names,
+                             at.features,   at.users,      at.lines,      at.scales,    at.fills,     at.block_bytes};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
     memset(block, 0, train->samples);
@@ -218,8 +219,8 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     if (items->line_bytes) data->test_lines = (const uint32_t *)(const void *)(base + layout.lines);
     if (items->scales) data->means = (const double *)(const void *)(base + layout.scales);
     if (items->scales) data->stddevs = data->means + items->scales;
-    memcpy(data->name, block->name, sizeof data->name);
-    data->name[sizeof data->name - 1] = '\0';
+    if (items->fills) data->fills = (const double *)(const void *)(base + layout.fills);
+    snprintf(data->name, sizeof data->name, "%.*s", (int)sizeof data->name - 1, block->name);
     memcpy(data->scale, block->scale, sizeof data->scale);
     memcpy(data->shift, block->shift, sizeof data->shift);
     memcpy(data->begins, block->begins, sizeof data->begins);
@@ -256,7 +257,8 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, const uint32_t counts[
     if (fits && append(&layout->names, end, items->names_bytes, 1) &&
         append(&layout->features, end, items->feature_bytes, 1) && append(&layout->users, end, items->user_bytes, 1) &&
         append(&layout->lines, end, counts[DATASET_TEST], items->line_bytes) &&
-        append(&layout->scales, end, items->scales, 2 * sizeof(double)))
+        append(&layout->scales, end, items->scales, 2 * sizeof(double)) &&
+        append(&layout->fills, end, items->fills, sizeof(double)))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory",
                 counts[DATASET_TRAIN], counts[DATASET_TEST], shape.channels, shape.rows, shape.columns);

@@ -121,7 +121,7 @@ typedef struct Columns {
 
 // Length of the column's name in a feature's.
 static size_t column_bytes(const char *feature) {
-    return strcspn(feature, (const char[]){DATASET_VALUE_FOLLOWS, '\0'});
+    return strcspn(feature, (const char[]){DATASET_VALUE_FOLLOWS, DATASET_IS_GAP, '\0'});
 }
 
 // Says whether a table's column is learned if it has this name and --data does not choose another.

@@ -30,8 +30,10 @@ static const FormRow row = {
             .help = "no: the first line has values; columns are then called 1, 2, 3, ..."},
         [SETTING_TEXT] = {.name = "text", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse one-hot",
             .help = "columns of texts that are no label; one-hot: a number for each of a column's values: 1 for samples that have it, else 0"},
-        [SETTING_MISSING] = {.name = "missing", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse drop",
-            .help = "rows with a gap (an empty field, ?, NA, nan, null); drop leaves them out"},
+        [SETTING_MISSING] = {.name = "missing", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse drop mean median flag",
+            .help = "gaps (an empty field, ?, NA, nan, null); drop leaves their rows out; mean or median fills them with that of the training samples of all "
+                    "clients, which no federation would share as it is (a one-hot text gets 0 for each of its values), and flag with the mean, beside a feature for each "
+                    "column with gaps that is 1 where it has one; the model notes the values, and eval fills with them. Rows without label, target or client are left out"},
         [SETTING_DECIMAL] = {.name = "decimal", .type = FORM_CHOICE, .preset = ".", .choices = ". ,",
             .help = "sign between a number's whole part and its fraction; with a comma, points between thousands are read, too: 1.234,5"},
         [SETTING_GAPS] = {.name = "gaps", .type = FORM_WORD, .preset = "",

@@ -68,7 +68,8 @@ static bool has_tokens_of(const Dataset *data, const DatasetModel *model) {
 
 // Copies are of data sets as they are by themselves.
 static bool serves(const Dataset *data, const DatasetModel *model) {
-    return !model || (model->numbers_alone && (data->items.vocabulary == 0 || has_tokens_of(data, model)));
+    return !model ||
+           (model->numbers_alone && model->fills == 0 && (data->items.vocabulary == 0 || has_tokens_of(data, model)));
 }
 
 // Verifies the copy and sets *data from its header; the pointers in *data are not valid afterwards.

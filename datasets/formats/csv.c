@@ -3,6 +3,7 @@
 // loss), one may be `client` (the sample's owner), whatever their names: --data says so (settings.h). All others are a
 // sample's numbers.
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +130,9 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
                                    .label_bytes = columns->target == CSV_NO_COLUMN ? sizeof(uint16_t) : sizeof(float),
                                    .owner_bytes = has_clients ? sizeof(uint32_t) : 0,
-                                   .line_bytes = sizeof(uint32_t)};
+                                   .line_bytes = sizeof(uint32_t),
+                                   .fills = columns->fills ? columns->features : 0,
+                                   .dropped = columns->dropped};
     if (has_clients) {
         const Categories *users = &columns->columns[columns->client].categories;
         source->users = users->count;
@@ -195,18 +198,17 @@ static void put_number(DatasetArrays *to, double number) {
         to->samples = (float *)to->samples + 1;
 }
 
-// Stores the numbers of one column: one, or one for each of its values.
+// Stores the numbers of one column: one, or one for each of its values, and where it is flagged one for its gap.
 static void take_feature(DatasetArrays *to, const CsvColumns *columns, const CsvColumn *column, char *text) {
-    double number;
-    if (!csv_is_one_hot(columns, column)) {
-        csv_number(&number, columns, text);
-        put_number(to, number);
-        return;
-    }
+    const bool is_gap = columns->fills && csv_is_gap(columns, text), is_hot = csv_is_one_hot(columns, column);
+    double number = (double)NAN;
+    if (!is_hot && !is_gap) csv_number(&number, columns, text);
+    if (!is_hot) put_number(to, number);
     disarm_text(text); // as a model notes it
-    const uint32_t value = categories_number(&column->categories, text);
-    for (uint32_t i = 0; i < column->categories.count; i++)
+    const uint32_t value = is_hot && !is_gap ? categories_number(&column->categories, text) : CATEGORY_NONE;
+    for (uint32_t i = 0; is_hot && i < column->categories.count; i++)
         put_number(to, i == value);
+    if (column->is_flagged) put_number(to, is_gap);
 }
 
 // to: moves to the next sample.
@@ -237,7 +239,7 @@ static Status read_table(DatasetArrays *to, Tables *tables, uint32_t part, Error
         bool more;
         TRY(csv_next_row(&more, table, err));
         if (!more) break;
-        if (columns->drops && csv_has_gap(columns, table)) continue;
+        if (csv_leaves_out(columns, table)) continue;
         if (tables->is_test && row == columns->rows[CSV_TRAIN]) return dataset_changed(table->path, err);
         TRY(take_row(&to[tables->is_test ? tables->is_test[row] : part], columns, table, err));
         row++;
@@ -286,6 +288,7 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     if (block->items.scales > 0) TRY(dataset_exact_begin(arrays, shape_size(block->shape), err));
     DatasetArrays to[] = {arrays[DATASET_TRAIN], arrays[DATASET_TEST]};
     Status status = read_tables(to, block, source, err);
+    if (status == STATUS_OK) status = dataset_fill_gaps(block, arrays, source, err);
     if (status == STATUS_OK) status = dataset_scale_numbers(block, arrays, source, err);
     dataset_exact_free(arrays);
     return status;

@@ -182,7 +182,11 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
                             .separator = table->separator,
                             .has_comma = settings_say(settings, SETTING_DECIMAL, ","),
                             .one_hot = settings_say(settings, SETTING_TEXT, "one-hot"),
-                            .drops = settings_say(settings, SETTING_MISSING, "drop")};
+                            .drops = settings_say(settings, SETTING_MISSING, "drop"),
+                            .flags = settings_say(settings, SETTING_MISSING, "flag")};
+    const bool is_asked = columns->flags || settings_say(settings, SETTING_MISSING, "mean") ||
+                          settings_say(settings, SETTING_MISSING, "median");
+    columns->fills = is_asked || (model && model->fills > 0 && !settings->given[SETTING_MISSING]);
     if (!columns->columns) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
     Status status = check_header(table, settings, err);
     if (status == STATUS_OK) status = leave_out(columns, table, err);
@@ -217,7 +221,7 @@ static bool is_listed(const char *list, const char *text) {
 }
 
 // The texts that pandas takes for a missing value, "?" of the UCI repository, and those of the setting.
-static bool is_gap(const CsvColumns *columns, const char *text) {
+bool csv_is_gap(const CsvColumns *columns, const char *text) {
     static const char *const gaps[] = {"?",    "NA",       "N/A",    "n/a",     "NaN",     "nan",     "NAN",
                                        "-nan", "-NaN",     "null",   "NULL",    "None",    "<NA>",    "#N/A",
                                        "#NA",  "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
@@ -228,9 +232,12 @@ static bool is_gap(const CsvColumns *columns, const char *text) {
     return false;
 }
 
-bool csv_has_gap(const CsvColumns *columns, const CsvTable *table) {
+bool csv_leaves_out(const CsvColumns *columns, const CsvTable *table) {
+    if (!columns->drops && !columns->fills) return false;
     for (int i = 0; i < columns->count; i++)
-        if (columns->columns[i].role != CSV_LEFT_OUT && is_gap(columns, table->fields[i])) return true;
+        if (columns->columns[i].role != CSV_LEFT_OUT && !(columns->fills && columns->columns[i].role == CSV_FEATURE) &&
+            csv_is_gap(columns, table->fields[i]))
+            return true;
     return false;
 }
 
@@ -329,7 +336,7 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     CsvColumn *column = &columns->columns[index];
     const char *text = table->fields[index];
     if (column->role == CSV_LEFT_OUT) return STATUS_OK;
-    if (is_gap(columns, text)) {
+    if (csv_is_gap(columns, text)) {
         if (column->gaps++ == 0) column->gap_row = table->row, column->gap_part = part;
         return STATUS_OK;
     }
@@ -363,7 +370,7 @@ Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Err
         if (!more) break;
         if (columns->rows[part] == INT32_MAX)
             return fail(err, STATUS_DATA, "%s:%u: too many lines", table->path, table->row);
-        if (columns->drops && csv_has_gap(columns, table)) {
+        if (csv_leaves_out(columns, table)) {
             columns->dropped++;
             continue;
         }

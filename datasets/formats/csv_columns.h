@@ -32,6 +32,7 @@ typedef struct CsvColumn {
     uint32_t looks[CSV_LOOKS];     // how many of the texts look so
     uint32_t text_row, gap_row;    // lines of the first text and the first gap
     CsvPart text_part, gap_part;
+    bool is_flagged;          // a feature of its own says where it has gaps
     bool has_many;            // more values than `categories` has
     uint32_t known;           // how many values of this column a model knows, each one of its features; 0: it has none
     const char *known_values; // (known) their names, borrowed from the model
@@ -47,6 +48,7 @@ typedef struct CsvColumns {
     int label, target, client; // CSV_NO_COLUMN: none
     int kind;                  // the column of which each value keeps samples for training
     bool one_hot, drops;       // texts become numbers; rows with gaps are left out
+    bool fills, flags;         // gaps of features are filled; columns with gaps are flagged
     bool has_comma;            // before the fraction of a number
     char separator;            // of the table's columns
     uint32_t rows[2], dropped; // rows of each part that are used; rows left out
@@ -88,8 +90,12 @@ void csv_columns_free(CsvColumns *columns);
 Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const char *tests, const Form *settings,
                         Error *err);
 
-// Says whether the row in table->fields has a gap in a column that is used.
-bool csv_has_gap(const CsvColumns *columns, const CsvTable *table);
+// Says whether the row in table->fields is left out: it has a gap in a column that is used, and gaps are not filled, or
+// in one that is no feature.
+bool csv_leaves_out(const CsvColumns *columns, const CsvTable *table);
+
+// Says whether a value is a gap.
+bool csv_is_gap(const CsvColumns *columns, const char *text);
 
 // Reads a number: digits, or true or false. Returns false for any other text, and if it is not finite as a float32.
 bool csv_number(double *number, const CsvColumns *columns, const char *text);

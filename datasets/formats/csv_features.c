@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "datasets/formats/csv_columns.h"
 
+static const char flag[] = {DATASET_IS_GAP, '\0'};
+
 uint64_t csv_columns_hash(const CsvColumns *columns) {
     uint64_t hash = 0;
     for (int i = 0; i < columns->count; i++) {
@@ -15,6 +17,7 @@ uint64_t csv_columns_hash(const CsvColumns *columns) {
         hash = XXH3_64bits_withSeed(columns->names[i], strlen(columns->names[i]), hash);
         for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
             hash = XXH3_64bits_withSeed(column->categories.names[k], strlen(column->categories.names[k]) + 1, hash);
+        if (column->is_flagged) hash = XXH3_64bits_withSeed(flag, sizeof flag, hash);
     }
     return hash;
 }
@@ -41,6 +44,10 @@ uint64_t csv_features_write(char *to, const CsvColumns *columns) {
             if (to) put_name(to + bytes, columns->names[i], value);
             bytes += strlen(columns->names[i]) + 1 + (value ? strlen(value) + 1 : 0);
         }
+        if (!column->is_flagged) continue;
+        if (to) put_name(to + bytes, columns->names[i], NULL);
+        bytes += strlen(columns->names[i]) + sizeof flag;
+        if (to) memcpy(to + bytes - sizeof flag, flag, sizeof flag);
     }
     return bytes;
 }
@@ -67,6 +74,8 @@ Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error
         column->known_values = column->known ? features : NULL;
         for (uint32_t k = 0; *features && k < (column->known ? column->known : 1); k++)
             features += strlen(features) + 1;
+        column->is_flagged = strncmp(features, name, strlen(name)) == 0 && strcmp(features + strlen(name), flag) == 0;
+        if (column->is_flagged) features += strlen(features) + 1;
         free(name);
     }
     return STATUS_OK;

@@ -99,7 +99,10 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
             TRY(csv_features_number(column, columns->names[i], columns->paths[CSV_TRAIN], err));
         else if (is_hot || column->role == CSV_CLIENT)
             TRY(categories_sort(&column->categories, err));
-        if (column->role == CSV_FEATURE) columns->features += is_hot ? column->categories.count : 1;
+        if (columns->flags && !(model && model->feature_names))
+            column->is_flagged = column->gaps > 0 && column->role == CSV_FEATURE;
+        if (column->role == CSV_FEATURE)
+            columns->features += (is_hot ? column->categories.count : 1) + column->is_flagged;
     }
     for (uint32_t row = 0; row < columns->rows[CSV_TRAIN] && columns->kind != CSV_NO_COLUMN; row++)
         columns->kinds[row] = columns->columns[columns->kind].categories.numbers[columns->kinds[row]];

@@ -30,14 +30,14 @@ static void tell_number(DatasetColumn *told, const CsvColumn *column) {
 }
 
 static void tell_becomes(DatasetColumn *told, const CsvColumns *columns, const CsvColumn *column, uint32_t *feature) {
-    const uint32_t numbers = csv_is_one_hot(columns, column) ? column->categories.count : 1;
+    const uint32_t numbers = (csv_is_one_hot(columns, column) ? column->categories.count : 1) + column->is_flagged;
     if (column->role == CSV_LABEL && column->categories.count > 0)
         snprintf(told->becomes, sizeof told->becomes, "classes 0 to %u", column->categories.count - 1);
     if (column->role == CSV_CLIENT && column->categories.count > 0)
         snprintf(told->becomes, sizeof told->becomes, "clients 0 to %u", column->categories.count - 1);
     if (column->role == CSV_TARGET) snprintf(told->becomes, sizeof told->becomes, "targets");
     if (column->role != CSV_FEATURE || numbers == 0) return;
-    const bool is_refused = csv_is_unfit(columns, column) || column->gaps > 0;
+    const bool is_refused = csv_is_unfit(columns, column) || (column->gaps > 0 && !columns->fills);
     if (is_refused)
         snprintf(told->becomes, sizeof told->becomes, "refused");
     else if (numbers == 1)

@@ -84,7 +84,7 @@ static void note_unfit(Unfit *unfit, const CsvColumns *columns, int index) {
         text_list(unfit->with_texts, LIST_BYTES, entry, strlen(entry));
         add_name(unfit->names, columns->names[index]);
     }
-    if (column->gaps > 0) {
+    if (column->gaps > 0 && !columns->fills) {
         if (unfit->gaps++ == 0) unfit->gap = index;
         snprintf(entry, sizeof entry, "%s (%u)", name, column->gaps);
         text_list(unfit->with_gaps, LIST_BYTES, entry, strlen(entry));
@@ -129,7 +129,8 @@ static void list_remedies(char remedies[REMEDY_BYTES], const Unfit *unfit, const
                           *unfit->names && (!is_one || strlen(unfit->names) < NAME_BYTES) ? unfit->names : "COLUMN"),
             is_one ? "leaves the column out" : "leaves columns out");
     if (unfit->is_repeated && !columns->one_hot) add_remedy(remedies, "text=one-hot", "makes a number of each value");
-    if (unfit->gaps > 0) add_remedy(remedies, "missing=drop", "leaves out the rows with gaps");
+    if (unfit->gaps > 0)
+        add_remedy(remedies, "missing=drop", "leaves out the rows with gaps, missing=mean fills those of features");
     add_command(remedies, unfit->looks, columns->separator);
     if (unfit->looks[LOOK_DATE]) text_add(remedies, REMEDY_BYTES, "; a date may enter as a number of days or seconds");
 }
@@ -144,7 +145,9 @@ static Status refuse_gaps_of_one(const Unfit *unfit, const CsvColumns *columns, 
                 "%s:%u: column %s has \"\", \"?\", \"nan\" or the like, in %u row%s; missing=drop in --data leaves "
                 "such rows out%s%s",
                 columns->paths[column->gap_part], column->gap_row, name, column->gaps, column->gaps == 1 ? "" : "s",
-                column->role == CSV_FEATURE ? ", and " : "", column->role == CSV_FEATURE ? word : "");
+                column->role == CSV_FEATURE ? ", missing=mean fills them with the mean of the training samples, and "
+                                            : "",
+                column->role == CSV_FEATURE ? word : "");
 }
 
 static Status refuse_texts_of_one(const Unfit *unfit, const CsvColumns *columns, const char *remedies, Error *err) {

@@ -57,7 +57,7 @@ bool dataset_is_as_found(const DatasetSource *again, const DatasetSource *source
            memcmp(&items, &source->items, sizeof items) == 0;
 }
 
-_Static_assert(sizeof(DatasetItems) == 72, "items are compared as bytes");
+_Static_assert(sizeof(DatasetItems) == 80, "items are compared as bytes");
 
 Status dataset_changed(const char *place, Error *err) {
     return fail(err, STATUS_DATA, "%s: changed while the data set was being read", place);

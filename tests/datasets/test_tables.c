@@ -246,11 +246,11 @@ static void one_sentence_names_all_columns_that_are_no_numbers(void **state) {
         folder, passengers, "", STATUS_DATA,
         "table.csv: texts in name (\"Ann\" in line 2), sex (\"female\" in line 2), and gaps in age (1), deck "
         "(1); in --data, without=name,sex leaves columns out, text=one-hot makes a number of each value, "
-        "missing=drop leaves out the rows with gaps");
+        "missing=drop leaves out the rows with gaps, missing=mean fills those of features");
     expect_refusal(
         folder, passengers, "without=name,sex,deck", STATUS_DATA,
         "table.csv:3: column age has \"\", \"?\", \"nan\" or the like, in 1 row; missing=drop in --data leaves "
-        "such rows out, and without=age");
+        "such rows out, missing=mean fills them with the mean of the training samples, and without=age");
     expect_refusal(folder, "a,label\n1,\n2,1\n", "", STATUS_DATA, "table.csv:2: column label has \"\"");
     expect_refusal(folder, "a b,label\nx,0\n2,1\n", "", STATUS_DATA, "without='a b' leaves the column out");
     expect_refusal(folder, "a,label\n1,2\ninf,1\n", "text=one-hot", STATUS_DATA,
@@ -286,6 +286,58 @@ static void texts_become_numbers_and_rows_with_gaps_are_left_out(void **state) {
         assert_true(row[3] == (loaded.data.train.labels[s] == 0));
     }
     free(loaded.block);
+}
+
+static void expect_row(const Loaded *loaded, uint32_t sample, size_t columns, const float *expected) {
+    assert_int_equal(loaded->data.shape.columns, columns);
+    for (size_t i = 0; i < columns; i++)
+        assert_true(((const float *)(const void *)loaded->data.train.pixels)[sample * columns + i] == expected[i]);
+}
+
+static void load_folder(Loaded *loaded, const char *folder, const char *settings) {
+    char data[SCRATCH_PATH_BYTES + 128];
+    Error err = {.message = ""};
+    snprintf(data, sizeof data, "%s %s", folder, settings);
+    if (load(loaded, data, 1, &err) != STATUS_OK) fail_msg("%s: %s", settings, err.message);
+}
+
+static void gaps_are_filled_by_the_training_samples(void **state) {
+    static const char train[] = "a,b,kind,label\n1,7,x,0\n,7,y,1\n3,NA,,0\n8,7,x,1\n5,7,x,?\n",
+                      tests[] = "a,b,kind,label\n100,,x,0\n?,7,x,1\n";
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    new_folder(folder, *state, "filled");
+    write_text(folder, "train.csv", train);
+    write_text(folder, "test.csv", tests);
+    const struct {
+        const char *missing;
+        float middle; // of 1, 3, 8
+    } cases[] = {{"mean", 4}, {"median", 3}};
+    for (size_t i = 0; i < 2; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "text=one-hot missing=%s", cases[i].missing);
+        load_folder(&loaded, folder, settings);
+        assert_int_equal(loaded.data.train.count, 4); // the row without label is left out
+        assert_int_equal(loaded.data.items.dropped, 1);
+        expect_row(&loaded, 1, 4, (const float[]){cases[i].middle, 7, 0, 1});
+        expect_row(&loaded, 2, 4, (const float[]){3, 7, 0, 0});
+        assert_true(((const float *)(const void *)loaded.data.test.pixels)[4] == cases[i].middle); // 100 is a test's
+        assert_true(loaded.data.fills[0] == (double)cases[i].middle && loaded.data.fills[1] == 7);
+        free(loaded.block);
+    }
+    load_folder(&loaded, folder, "text=one-hot missing=flag");
+    expect_row(&loaded, 1, 7, (const float[]){4, 1, 7, 0, 0, 1, 0});
+    expect_row(&loaded, 2, 7, (const float[]){3, 0, 7, 1, 0, 0, 1});
+    free(loaded.block);
+    load_folder(&loaded, folder, "text=one-hot missing=mean normalize=yes"); // filled first
+    assert_true(loaded.data.means[0] == 4);
+    expect_row(&loaded, 1, 4, (const float[]){0, 0, -1, 1.7320508F});
+    free(loaded.block);
+    write_text(folder, "train.csv", "a,b,kind,label\n1,,x,0\n,NA,y,1\n");
+    Error err;
+    char data[SCRATCH_PATH_BYTES + 128];
+    assert_int_equal(load(&loaded, data_of(data, folder, "", "text=one-hot missing=mean"), 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "no training sample has a value of feature 1"));
 }
 
 // A category of each value would leave nothing to learn: a value of the tests has no feature.
@@ -404,6 +456,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_packed_table_may_have_several_members_and_no_endless_line),
         cmocka_unit_test(one_sentence_names_all_columns_that_are_no_numbers),
         cmocka_unit_test(texts_become_numbers_and_rows_with_gaps_are_left_out),
+        cmocka_unit_test(gaps_are_filled_by_the_training_samples),
         cmocka_unit_test(numbers_in_other_writing_are_named_and_can_be_read),
         cmocka_unit_test(a_table_without_names_has_numbered_columns),
         cmocka_unit_test(a_setting_that_cannot_be_meant_is_refused),

@@ -44,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         if (data.test_lines) must_lie_within(block, bytes, data.test_lines, data.test.count * sizeof(uint32_t));
         if (data.user_names) must_lie_within(block, bytes, data.user_names, data.items.user_bytes);
         if (data.means) must_lie_within(block, bytes, data.means, data.items.scales * 2 * sizeof(float));
+        if (data.fills) must_lie_within(block, bytes, data.fills, data.items.fills * sizeof(double));
         must(memchr(data.name, 0, sizeof data.name));
     }
     free(block);

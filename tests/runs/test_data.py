@@ -421,6 +421,29 @@ class Data(RunCase):
         _, err = self.call("eval", "run", "--data", "other.csv test-fraction=1", code=65)
         self.assertIn('other.csv: column sex has "d", a value that the model does not know; it knows f, m; leave such rows out, or train', err)
 
+    def test_a_model_fills_gaps_as_those_of_its_training_samples(self):
+        chance = random.Random(3)
+        def table(name, middle, count, gap):
+            rows = "".join(f"{'' if i % gap == 0 else round(chance.gauss(middle, 1), 2)},{chance.random():.2f},{'ab'[i % 2]}\n" for i in range(count))
+            self.write(name, ("x,y,label\n" + rows).encode())
+        table("old.csv", 50, 60, 5), table("new.csv", -50, 40, 4), table("whole.csv", 50, 20, 10 ** 9)
+        out, _ = self.train("--data", "old.csv missing=flag normalize=yes", "--model", "softmax", "--clients", "2", "--rounds", "2", "--out", "run")
+        with open(self.path("run/model.safetensors"), "rb") as file:
+            notes = parse_safetensors(file.read())[0]
+        self.assertEqual(json.loads(notes["sounder.features"]), ["x", {"x": None}, "y"])
+        self.assertAlmostEqual(float(notes["sounder.feature_fill"].split(",")[0]), 50, delta=1)
+        own = json.loads(self.call("eval", "run", "--json")[0])
+        self.assertAlmostEqual(own["test_loss"], self.rounds("run")[-1]["test_loss"], places=9)
+        for data in ("new.csv test-fraction=1", "whole.csv missing=flag test-fraction=1"):  # no gap, or a setting: the same three features
+            self.assertGreater(json.loads(self.call("eval", "run", "--data", data, "--json")[0])["samples"], 19)
+        self.train("--init", "run/model.safetensors", "--data", "new.csv missing=flag", "--model", "softmax", "--clients", "2", "--rounds", "1", "--out", "init")
+        with open(self.path("init/model.safetensors"), "rb") as file:
+            self.assertEqual(parse_safetensors(file.read())[0]["sounder.feature_fill"], notes["sounder.feature_fill"])  # not its own mean, -50
+        self.call("eval", "init")
+        out, _ = self.train("--data", "old.csv missing=drop", "--model", "softmax", "--clients", "2", "--rounds", "1", "--out", "dropped")
+        self.assertIn("test samples; 12 rows with gaps left out  ->  dropped\n", out)
+        self.assertIn("gaps in", self.call("eval", "dropped", "--data", "new.csv test-fraction=1", code=65)[1].replace("column x has", "gaps in"))
+
     def test_confusions_of_many_classes_are_listed_by_pairs(self):
         names = [f"kind of vehicle, number {i:02}" for i in range(40)]
         self.write("many.csv", ("x,kind\n" + "".join(f'{i // 2 * 2},"{names[i]}"\n' for i in range(40) for _ in range(10))).encode())

@@ -236,7 +236,7 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     TRY(subject_find(&subject, &file, &options, path, err));
     Status status;
     Dataset data;
-    TRY_GOTO(close, subject.is_own_data ? data_model_read_vocabulary(&model, &file, subject.path, err)
+    TRY_GOTO(close, subject.is_own_data ? data_model_read_own(&model, &file, subject.path, err)
                                         : data_model_read(&model, &file, subject.path, err));
     TRY_GOTO(close, subject_find_data(&source, &model, &subject, &options, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
+#include "app/train/data_model.h"
 #include "app/train/model_file.h"
 #include "app/train/run_record.h"
 #include "app/train/trainer_eval.h"
@@ -84,7 +85,7 @@ Status subject_find(Subject *subject, Safetensors *file, Options *options, const
 Status subject_find_data(DatasetSource *source, const DatasetModel *model, const Subject *subject,
                          const Options *options, Error *err) {
     const Status status = dataset_find_for(source, options->data, options->seed,
-                                           subject->is_own_data && !model->are_tokens ? NULL : model, err);
+                                           subject->is_own_data && !data_model_shapes(model) ? NULL : model, err);
     if (status != STATUS_NOINPUT || !subject->is_noted_data) return status;
     const Error why = *err;
     return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",

@@ -24,6 +24,7 @@ static Status read_names(char **names, const char *note, const char *key, const 
         if (json_string_length(item) > 0) fprintf(file, "%s%c", json_string_value(item), '\0');
         are_names &= json_string_length(item) > 0 || json_is_object(item);
         json_object_foreach(item, column, values) {
+            if (json_is_null(values)) fprintf(file, "%s%c%c", column, DATASET_IS_GAP, '\0');
             json_array_foreach(values, k, value) {
                 if (json_is_string(value))
                     fprintf(file, "%s%c%s%c", column, DATASET_VALUE_FOLLOWS, json_string_value(value), '\0');
@@ -84,29 +85,32 @@ static Status read_pixels(DatasetModel *model, const Safetensors *file, const ch
     return fail(err, STATUS_DATA, "%s: its notes sounder.mean and sounder.stddev are no numbers of each channel", path);
 }
 
-Status data_model_read_vocabulary(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
-    const char *tokens = safetensors_note(file, "sounder.vocabulary");
-    *model = (DatasetModel){.are_tokens = tokens != NULL, .numbers_alone = true};
-    return tokens ? read_names(&model->feature_names, tokens, "sounder.vocabulary", path, err) : STATUS_OK;
+// The names of a table's features are needed where gaps are filled: which columns are flagged is among them.
+static Status read_fills(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *fill = safetensors_note(file, "sounder.feature_fill"),
+               *features = safetensors_note(file, "sounder.features_xxh3");
+    if (!fill) return STATUS_OK;
+    model->features = features ? strtoull(features, NULL, 16) : 0;
+    return read_numbers(&model->fill, &model->fills, fill, "sounder.feature_fill", path, err);
 }
 
-Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
-    const char *names = safetensors_note(file, "sounder.class_names"),
-               *mean = safetensors_note(file, "sounder.feature_mean"),
-               *stddev = safetensors_note(file, "sounder.feature_stddev"),
-               *outputs = safetensors_note(file, "sounder.classes"),
-               *columns = safetensors_note(file, "sounder.features"),
-               *features = safetensors_note(file, "sounder.features_xxh3");
-    TRY(data_model_read_vocabulary(model, file, path, err));
-    model->numbers_alone = false;
-    model->features = features ? strtoull(features, NULL, 16) : 0;
-    model->outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0;
-    if (model->outputs > DATASET_MAX_CLASSES)
-        return fail(err, STATUS_DATA, "%s: its note sounder.classes is %u; there are at most %d", path, model->outputs,
-                    DATASET_MAX_CLASSES);
-    if (names) TRY(read_names(&model->class_names, names, "sounder.class_names", path, err));
-    if (columns && !model->are_tokens) TRY(read_names(&model->feature_names, columns, "sounder.features", path, err));
-    TRY(read_pixels(model, file, path, err));
+static Status read_features(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *columns = safetensors_note(file, "sounder.features");
+    if (!columns || model->are_tokens) return STATUS_OK;
+    return read_names(&model->feature_names, columns, "sounder.features", path, err);
+}
+
+Status data_model_read_own(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *tokens = safetensors_note(file, "sounder.vocabulary");
+    *model = (DatasetModel){.are_tokens = tokens != NULL, .numbers_alone = true};
+    if (tokens) return read_names(&model->feature_names, tokens, "sounder.vocabulary", path, err);
+    TRY(read_fills(model, file, path, err));
+    return model->fills > 0 ? read_features(model, file, path, err) : STATUS_OK;
+}
+
+static Status read_scales(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *mean = safetensors_note(file, "sounder.feature_mean"),
+               *stddev = safetensors_note(file, "sounder.feature_stddev");
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));
     TRY(read_numbers(&model->stddevs, &model->scales, stddev, "sounder.feature_stddev", path, err));
@@ -116,10 +120,28 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
     return STATUS_OK;
 }
 
+Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *names = safetensors_note(file, "sounder.class_names"),
+               *outputs = safetensors_note(file, "sounder.classes"),
+               *features = safetensors_note(file, "sounder.features_xxh3");
+    TRY(data_model_read_own(model, file, path, err));
+    model->numbers_alone = false;
+    model->features = features ? strtoull(features, NULL, 16) : 0;
+    model->outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0;
+    if (model->outputs > DATASET_MAX_CLASSES)
+        return fail(err, STATUS_DATA, "%s: its note sounder.classes is %u; there are at most %d", path, model->outputs,
+                    DATASET_MAX_CLASSES);
+    if (names) TRY(read_names(&model->class_names, names, "sounder.class_names", path, err));
+    if (!model->feature_names) TRY(read_features(model, file, path, err));
+    TRY(read_pixels(model, file, path, err));
+    return read_scales(model, file, path, err);
+}
+
 void data_model_free(DatasetModel *model) {
     free(model->class_names);
     free(model->feature_names);
     free(model->means);
     free(model->stddevs);
+    free(model->fill);
     *model = (DatasetModel){0};
 }

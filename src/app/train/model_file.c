@@ -45,6 +45,11 @@ static bool list_features(ModelAbout *about, const Dataset *data) {
     return about->feature_mean && about->feature_stddev;
 }
 
+static bool list_fills(ModelAbout *about, const Dataset *data) {
+    if (data->items.fills > 0) about->feature_fill = list_numbers(data->fills, data->items.fills, 17);
+    return (data->items.fills > 0) == (about->feature_fill != NULL);
+}
+
 static char *list_names(const Dataset *data) {
     json_t *list = json_array();
     const char *name = data->class_names;
@@ -65,15 +70,19 @@ static char *list_tokens(const Dataset *data) {
     return text;
 }
 
-// ["age",{"sex":["female","male"]}]: the columns of a table's features, in their order, with the values of texts. NULL
-// if there is no memory.
+// ["age",{"age":null},{"sex":["female","male"]}]: the columns of a table's features, in their order, with the values of
+// texts, and with null for the feature that says where a column has gaps. NULL if there is no memory.
 static char *list_columns(const Dataset *data) {
     json_t *list = json_array(), *values = NULL;
     const char *column = NULL, *name = data->feature_names;
     for (size_t i = 0; i < shape_size(data->shape); i++, name += strlen(name) + 1) {
         const char *value = strchr(name, DATASET_VALUE_FOLLOWS);
         const size_t bytes = value ? (size_t)(value - name) + 1 : 0;
-        if (!value) json_array_append_new(list, json_string(name));
+        const size_t flag = strcspn(name, (const char[]){DATASET_IS_GAP, '\0'});
+        if (name[flag])
+            json_array_append_new(list, json_pack("{s%:n}", name, flag));
+        else if (!value)
+            json_array_append_new(list, json_string(name));
         if (value && (!column || strncmp(column, name, bytes) != 0)) {
             values = json_array();
             json_array_append_new(list, json_pack("{s%:o}", name, bytes - 1, values));
@@ -87,8 +96,8 @@ static char *list_columns(const Dataset *data) {
 }
 
 void model_about_free(ModelAbout *about) {
-    char **const texts[] = {&about->class_names, &about->columns,      &about->vocabulary,    &about->mean,
-                            &about->stddev,      &about->feature_mean, &about->feature_stddev};
+    char **const texts[] = {&about->class_names, &about->columns,      &about->vocabulary,     &about->mean,
+                            &about->stddev,      &about->feature_mean, &about->feature_stddev, &about->feature_fill};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         free(*texts[i]);
         *texts[i] = NULL;
@@ -107,11 +116,12 @@ Status model_about_data(ModelAbout *about, const Dataset *data, const char *name
     if (data->class_names) about->class_names = list_names(data);
     const bool are_texts = data->items.vocabulary > 0;
     const bool has_texts = data->feature_names && !are_texts &&
-                           memchr(data->feature_names, DATASET_VALUE_FOLLOWS, data->items.feature_bytes);
+                           (memchr(data->feature_names, DATASET_VALUE_FOLLOWS, data->items.feature_bytes) ||
+                            memchr(data->feature_names, DATASET_IS_GAP, data->items.feature_bytes));
     if (has_texts) about->columns = list_columns(data);
     if (are_texts) about->vocabulary = list_tokens(data);
     if (list_channels(about, data) && (data->items.scales == 0 || list_features(about, data)) &&
-        !data->class_names == !about->class_names && has_texts == (about->columns != NULL) &&
+        list_fills(about, data) && !data->class_names == !about->class_names && has_texts == (about->columns != NULL) &&
         are_texts == (about->vocabulary != NULL))
         return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the notes of the model");
@@ -130,6 +140,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.classes", notes->classes},
                                          {"sounder.data", about->data},
                                          {"sounder.data_xxh3", about->data_hash},
+                                         {"sounder.feature_fill", about->feature_fill},
                                          {"sounder.feature_mean", about->feature_mean},
                                          {"sounder.feature_stddev", about->feature_stddev},
                                          {"sounder.features", about->columns},

@@ -5,12 +5,14 @@
 // folder's path), "sounder.seed" and "sounder.data_xxh3" (hash of the samples); "sounder.class_names", a JSON list, if
 // the classes have names; "sounder.mean" and "sounder.stddev" of each channel: a pixel p enters the net as (p / 255 -
 // mean) / stddev; and "sounder.feature_mean" and "sounder.feature_stddev" of each feature or channel of float32 numbers
-// that were normalised: x enters as (x - mean) / stddev; "sounder.features_xxh3", a hash of the names of a table's
-// features; "sounder.features", if the table has texts, a JSON list of the columns that are features:
-// ["age",{"sex":["female","male"]}]; "sounder.vocabulary", if samples are texts, a JSON list of the tokens in the order
-// of their numbers (of train.txt, where a byte is a token, "\xNN" for one that is no ASCII). So `sounder eval` needs
-// only the file and the data, and other programs know the net's input. The notes do not depend on time, machine or
-// number of workers: equal models are equal files.
+// that were normalised: x enters as (x - mean) / stddev; "sounder.feature_fill", the value of each feature for gaps of
+// a table (missing=mean), before it is normalised; "sounder.features_xxh3", a hash of the names of a table's
+// features; "sounder.features", if the table has texts or flags gaps, a JSON list of the columns that are features:
+// ["age",{"age":null},{"sex":["female","male"]}], of which null is the feature that says where "age" has a gap;
+// "sounder.vocabulary", if samples are texts, a JSON list of the tokens in the order of their numbers (of train.txt,
+// where a byte is a token, "\xNN" for one that is no ASCII). So `sounder eval` needs only the file and the data, and
+// other programs know the net's input. The notes do not depend on time, machine or number of workers: equal models are
+// equal files.
 #ifndef SOUNDER_APP_TRAIN_MODEL_FILE_H
 #define SOUNDER_APP_TRAIN_MODEL_FILE_H
 
@@ -22,7 +24,7 @@
 #include "io/safetensors.h"
 #include "nn/spec.h"
 
-enum { MODEL_NOTES = 16 };
+enum { MODEL_NOTES = 17 };
 
 // Facts about a model that its file notes beside its shapes.
 typedef struct ModelAbout {
@@ -33,7 +35,7 @@ typedef struct ModelAbout {
     char *class_names; // as JSON
     char *columns;     // of a table that has texts, with their values, as JSON
     char *vocabulary;  // tokens of texts, as JSON
-    char *mean, *stddev, *feature_mean, *feature_stddev;
+    char *mean, *stddev, *feature_mean, *feature_stddev, *feature_fill;
 } ModelAbout;
 
 void model_about_free(ModelAbout *about);

@@ -19,13 +19,16 @@ static void say_samples(Progress *progress, const Heading *heading) {
     char dealt[PROGRESS_NUMBER_BYTES + 8] = "", number[PROGRESS_NUMBER_BYTES], train[PROGRESS_NUMBER_BYTES],
                                        test[PROGRESS_NUMBER_BYTES], held[PROGRESS_NUMBER_BYTES + 16] = "";
     const uint32_t validation = heading->partition->validation_count;
-    char labels[64] = "";
+    char labels[128] = "";
     if (dataset_has_rows(&data->items))
         snprintf(labels, sizeof labels, ", %d labels each: binary cross-entropy", data->classes);
     else if (heading->options->loss == LOSS_BCE)
         snprintf(labels, sizeof labels, ", classes: binary cross-entropy");
     else if (dataset_has_targets(&data->items))
         snprintf(labels, sizeof labels, ", targets: squared loss");
+    if (data->items.dropped > 0)
+        snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "; %s row%s with gaps left out",
+                 with_commas(number, data->items.dropped), plural(data->items.dropped));
     if (validation > 0) snprintf(held, sizeof held, " + %s validation", with_commas(number, validation));
     if (heading->partition->samples < data->train.count - validation)
         snprintf(dealt, sizeof dealt, "%s of ", with_commas(number, heading->partition->samples));

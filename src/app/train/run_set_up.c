@@ -104,8 +104,9 @@ static bool open_last_checkpoint(Safetensors *file, const char *run) {
     return is_open;
 }
 
-// Opens the model whose vocabulary the texts of a run have: its own, or the one that it begins from, whose file may be
-// elsewhere, or another one, when the run is resumed. False if none can be read: what needs the weights says why.
+// Opens the model whose vocabulary the texts of a run have, or whose values fill the gaps of its table: its own, or the
+// one that it begins from, whose file may be elsewhere, or another one, when the run is resumed. False if none can be
+// read: what needs the weights says why.
 static bool open_vocabulary(Safetensors *file, const Options *options) {
     char own[RUN_PATH_BYTES];
     Error ignored;
@@ -120,8 +121,7 @@ static bool open_vocabulary(Safetensors *file, const Options *options) {
 static Status read_vocabulary(DatasetModel *model, const Options *options, Error *err) {
     Safetensors file;
     if (!open_vocabulary(&file, options)) return STATUS_OK;
-    const Status status =
-        data_model_read_vocabulary(model, &file, options->resume[0] ? options->resume : options->init, err);
+    const Status status = data_model_read_own(model, &file, options->resume[0] ? options->resume : options->init, err);
     safetensors_close(&file);
     return status;
 }
@@ -130,11 +130,13 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
     DatasetModel model = {0};
     PartitionSpec partition;
     Status status = read_vocabulary(&model, options, err);
+    const bool is_model = data_model_shapes(&model);
     if (status == STATUS_OK && ready)
         *source = ready->source;
     else if (status == STATUS_OK)
-        status = dataset_find_for(source, options->data, options->seed, model.are_tokens ? &model : NULL, err);
-    if (status == STATUS_DATA && options->init_partial && model.are_tokens) // characters that the model does not know
+        status = dataset_find_for(source, options->data, options->seed, is_model ? &model : NULL, err);
+    if (status == STATUS_DATA && options->init_partial &&
+        is_model) // characters or columns that the model does not know
         status = dataset_find(source, options->data, options->seed, err);
     if (status == STATUS_OK && source->folder[0] && !source->named) resolve_place(options);
     if (status == STATUS_OK) status = read_partition(&partition, options, err);

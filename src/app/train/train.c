@@ -112,8 +112,9 @@ static Status note_data(Run *run, bool is_ready, Error *err) {
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
     // Texts may take the numbers of the model of --init.
+    const DatasetItems *items = run->call.ready ? &run->call.ready->source.items : NULL;
     const bool is_ready = ready_data_serves(run->call.ready, run->options.data, run->options.seed) &&
-                          !(run->options.init[0] && run->call.ready->source.items.vocabulary > 0);
+                          !(run->options.init[0] && (items->vocabulary > 0 || items->fills > 0));
     Status status =
         run_load_data(&run->memory, &run->data.source, is_ready ? run->call.ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
