@@ -100,6 +100,13 @@ static const ClashRow clashes[] = {
     {COMPENSATES, {STEPS_ON_SEVERAL}, "it turns one step at a time; add K=1, without mixes"},
     {COMPENSATES, {SEVERAL_STEPS}, "what it turns is one gradient; add steps=1"},
     {COMPENSATES, {NOT_SGD}, "only SGD's steps are gradients"},
+    // Replicas of which a fragment travels.
+    {STREAMS, {KEEPS, CONTRASTS, PERSONAL}, "with fragments= a client keeps a replica; leave one of the two out"},
+    {STREAMS, {FEEDS_BACK}, "what is fed back is of another fragment; take feedback=no"},
+    {STREAMS, {CLIPS, NOISES, RELEASES}, "privacy is that of whole models; leave fragments= out"},
+    {STREAMS, {MASKS}, "masks are of whole models; leave fragments= out"},
+    {STREAMS, {TRUSTS, ADAPTERS, TRAINS_STATE}, "it sees a fragment of the model; leave fragments= out"},
+    {STREAMS, {NOVA, QFFL}, "its step is that of whole models; leave fragments= out"},
     // Schedules in which workers write one model.
     {WRITES, {NESTEROV},
      "nesterov=yes is for clients that train on their own; or take schedule rounds steps=1 with server momentum "
@@ -115,6 +122,7 @@ static const ClashRow clashes[] = {
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
     {STATE_KEPT, {BUFFERS_UPDATES}, "what a client keeps belongs to rounds of one model"},
     {STATE_AVERAGED, {NOT_SGD}, "momenta alone are averaged"},
+    {STATE_AVERAGED, {STREAMS}, "momenta travel with whole models; take keep"},
     {STATE_AVERAGED, {KEEPS}, "one of the two can be summed beside the updates"},
     {STATE_AVERAGED, {PERSONAL}, "what stays with a client is no mean"},
     {STATE_AVERAGED, {MIXES, COMBINES}, "momenta are averaged as a plain mean"},
@@ -187,6 +195,8 @@ static const ClashRow clashes[] = {
     {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
     {TRAINER, {CONTRASTS}, "its term is the engine's; add the term in the program, take fedprox, or leave --trainer out"},
+    {AGGREGATOR, {STREAMS}, "it sees whole models; leave fragments= out"},
+    {HIDES_SAMPLES, {STREAMS}, "its steps are those of whole models; leave fragments= out"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
     {TRAINER, {MOREAU, MIXED}, "its two models step in turn, in the engine; take ditto"},
     {TRAINER, {CLUSTERS}, "its models begin apart, from values that the engine draws; take ditto"},
@@ -240,6 +250,7 @@ static const ClashRow clashes[] = {
     {ON_GPU, {HIDES_SAMPLES, CONTRASTS, MOREAU, MIXED, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
+    {ON_GPU, {STREAMS}, "with fragments is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
     // Pairs of which one changes nothing beside the other.
@@ -342,6 +353,7 @@ static void traits_of_schedule(bool *has, const Recipe *recipe) {
     const double *number = recipe->schedule.number;
     has[BY_STEPS] = walk_by_steps(&recipe->schedule);
     has[NOT_BUFFERS] = !engine->buffers;
+    has[STREAMS] = walk_fragments(&recipe->schedule) > 0;
     has[WRITES] = engine->writes_weights;
     has[WILD] = engine->client_is_worker;
     has[STEPS_ALONE] = has[WILD] && (number[WILD_STEPS] > 1 || !isnan(number[WILD_BOUND]));

@@ -97,6 +97,13 @@ const ZooAlgorithm zoo_algorithms[] = {
      "replicas take H steps of AdamW between two steps of Nesterov's momentum on the mean of what they changed; H= is "
      "steps=, and with --trainer the program's optimizer is in AdamW's place",
      "Douillard et al., arXiv 2311.08105, 2023"},
+    {"streaming-diloco",
+     "optimizer adamw; combine mean uniform; schedule rounds steps=50 fragments=3 delay=2; server momentum lr=0.7 "
+     "nesterov=yes",
+     "diloco whose replicas train on while one of P fragments of the model travels; T steps after it was given they "
+     "mix "
+     "the new values with their own",
+     "Douillard et al., arXiv 2501.18512, 2025"},
     {"sparseloco", "optimizer adamw; combine mean uniform; schedule rounds steps=30; send sparse",
      "diloco whose replicas send the largest of their changes in 2 bits, and add what they did not send to their next "
      "changes, in the place of the server's momentum",

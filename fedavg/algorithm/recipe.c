@@ -244,6 +244,30 @@ static Status check_pairs(const Recipe *recipe, Error *err) {
                 trait_rule(other, clash.sides[1], recipe), clash.why);
 }
 
+// A turn has steps / fragments steps, at least one; a delay ends before the turn does.
+static Status check_fragments(const double *number, Error *err) {
+    const double steps = number[ROUNDS_STEPS], fragments = number[ROUNDS_FRAGMENTS], delay = number[ROUNDS_DELAY];
+    if (isnan(fragments) && (delay > 0 || !isnan(number[ROUNDS_MIX])))
+        return fail(err, STATUS_USAGE, "schedule rounds %s=%g: needs fragments=, the parts of the model that travel",
+                    delay > 0 ? "delay" : "mix", delay > 0 ? delay : number[ROUNDS_MIX]);
+    if (isnan(fragments)) return STATUS_OK;
+    if (isnan(steps) || steps < fragments)
+        return fail(err, STATUS_USAGE,
+                    "schedule rounds fragments=%g: needs steps=, at least %g: each fragment travels "
+                    "once in as many steps",
+                    fragments, fragments);
+    if (delay > floor(steps / fragments))
+        return fail(err, STATUS_USAGE,
+                    "schedule rounds delay=%g: a turn of steps=%g and fragments=%g has %g steps; "
+                    "lower it",
+                    delay, steps, fragments, floor(steps / fragments));
+    if (number[ROUNDS_WARMUP] > 0)
+        return fail(err, STATUS_USAGE,
+                    "schedule rounds warmup=%g: does not go with fragments; leave one of the two out",
+                    number[ROUNDS_WARMUP]);
+    return STATUS_OK;
+}
+
 // Refuses numbers of a part that contradict each other; a table of pairs cannot express these.
 static Status check_numbers(const Recipe *recipe, Error *err) {
     const RuleText *code = part_rule(PART_CODE, recipe->code.row);
@@ -256,6 +280,7 @@ static Status check_numbers(const Recipe *recipe, Error *err) {
     if (recipe_engine(recipe) == ENGINE_ROUNDS && schedule->number[ROUNDS_WARMUP] > 0 && !walk_by_steps(schedule))
         return fail(err, STATUS_USAGE, "schedule rounds warmup=%g: needs steps=, the steps of the rounds after it",
                     schedule->number[ROUNDS_WARMUP]);
+    if (recipe_engine(recipe) == ENGINE_ROUNDS) TRY(check_fragments(schedule->number, err));
     if (!engine_facts[recipe_engine(recipe)].buffers) return STATUS_OK;
     if (k > m)
         return fail(err, STATUS_USAGE,

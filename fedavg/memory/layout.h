@@ -35,6 +35,7 @@
 #include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/local/fragments.h"
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/noise_key.h"
 #include "fedavg/rules/privacy/release_rules.h"
@@ -170,6 +171,7 @@ typedef struct RunConfig {
     SlotPlan slots;
     ClientStatePlan client_state;
     PersonalPlan personal;
+    Fragments fragments;
     bool begins_with_given; // the initial weights are given, instead of following from the seed
     uint32_t workers, clients;
     uint32_t population;       // clients that are drawn: all but new ones

@@ -16,15 +16,17 @@
 
 // Bytes that travel between the server and one client, if they were two machines. They are counted by the algorithm's
 // definition, not by what this program copies, so that the figures compare with papers.
-static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tensors) {
+static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tensors, uint32_t round) {
     CohortBytes each;
     assert(tensors->count > 0);
     const Algorithm algorithm = run_algorithm(config);
     SentWeights sent;
-    sent_weights(&sent, tensors, &config->personal);
+    sent_weights(&sent, tensors, &config->personal, round > 1 ? &config->fragments : NULL, round - 1);
     assert(sent.count <= config->parameters);
-    const uint64_t whole = sent.count * sizeof(float); // what stays with clients, or is frozen, never travels
+    uint64_t whole = sent.count * sizeof(float); // what stays with clients, or is frozen, never travels
     each.down = state_models(config) * whole;
+    sent_weights(&sent, tensors, &config->personal, &config->fragments, round);
+    whole = sent.count * sizeof(float);
     if (algorithm.traits.has[TRAIT_VOTES]) each.down = bytes_of_bits(sent.count, 2);
     if (algorithm.server->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
@@ -62,7 +64,7 @@ static void share_step(Member *members, uint32_t count, const World *world, cons
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
     const Recipe *recipe = &config->recipe;
-    const CohortBytes each = bytes_of_each(config, &memory->tensors);
+    const CohortBytes each = bytes_of_each(config, &memory->tensors, 1);
     Member *clients = malloc(config->clients * sizeof *clients);
     if (!clients) return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     for (uint32_t client = 0; client < config->clients; client++)
@@ -126,8 +128,8 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
-    *cohort =
-        (Cohort){.memory = memory, .most = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors)};
+    *cohort = (Cohort){
+        .memory = memory, .most = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors, 1)};
     cohort->drawn = own(&cohort->owned, clients, sizeof *cohort->drawn);
     cohort->losses = own(&cohort->owned, 2 * (size_t)clients, sizeof *cohort->losses);
     cohort->samples = own(&cohort->owned, clients, sizeof *cohort->samples);
@@ -281,6 +283,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     find_samples(cohort, round);
     find_presence(cohort);
     cohort->round = round;
+    cohort->each = bytes_of_each(config, &cohort->memory->tensors, round);
     cohort->candidates = 0;
     cohort->down_bytes = cohort->up_bytes = 0;
     cohort->training_joules = cohort->link_joules = 0;
@@ -325,6 +328,7 @@ static void plan_training(Cohort *cohort, Member *member, uint32_t key) {
     assert(member->client < config->clients && size > 0);
     Member work = *member; // as the clock sees it
     work.samples = walk_work(&walk, member->samples, size);
+    work.overlap = walk_overlap(&config->recipe.schedule, key);
     member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
     member->reach = local_reach(&config->recipe.local, &training, member->steps);
     member->end_microseconds = world_duration(&work, &config->world, epochs, down, up, config->seed, key);

@@ -9,7 +9,9 @@
 //
 // Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits per weight) and what the
 // server rule tells, also if it drops out; those that hand in, also too late, send the encoded update, REPORT_BYTES,
-// and what their local rule has the server sum besides; a candidate receives the model once and sends its loss.
+// and what their local rule has the server sum besides. With fragments= they send the round's fragment and receive the
+// one before it, in the first round the model; a replica that has missed rounds would receive more. A candidate
+// receives the model once and sends its loss.
 #ifndef SOUNDER_FEDAVG_PARENT_COHORT_H
 #define SOUNDER_FEDAVG_PARENT_COHORT_H
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
 
 // After the phase of training each job is done or refused, and the parent is the only writer of shared memory until the
@@ -168,7 +169,9 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     }
     engine_find_used(used, rounds);
     assert(!isnan(mean.arrived) && mean.arrived >= 0 && isfinite(mean.factor));
-    const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->arriving);
+    const ServerTurn turn = server_turn(&config->recipe.server, walk_server_round(&config->recipe.schedule, round),
+                                        clients > 0 ? clients : 1, config->arriving);
+    mean.round = round;
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
     external_conclude(&rounds->external);

@@ -126,7 +126,7 @@ static Status read_answer(External *external, const float *less, Error *err) {
     const double *answer = external->aggregator.answer;
     int64_t *total = external->combine->total;
     SentWeights sent;
-    sent_weights(&sent, &memory->tensors, &memory->config->personal);
+    sent_weights(&sent, &memory->tensors, &memory->config->personal, NULL, 0);
     memset(total, 0, memory->config->parameters * sizeof *total);
     for (uint32_t r = 0; r < sent.run_count; r++)
         for (size_t i = sent.runs[r].first; i < sent.runs[r].end; i++) {

@@ -32,6 +32,7 @@ typedef struct Mean {
     const int64_t *changes;     // likewise, beside a total
     const int64_t *const *late; // (late_count), (parameters) each: what joins them; of this node alone
     uint32_t late_count;
+    uint32_t round;                            // whose fragment of the model is stepped (rules/local/fragments.h)
     double arrived_of[PERSONAL_MOST_CLUSTERS]; // of each model, where there are several; 0: it stays
 } Mean;
 

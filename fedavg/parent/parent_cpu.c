@@ -106,7 +106,7 @@ void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32
     const RunConfig *config = parent->memory->config;
     const NoiseKey *key = &parent->memory->control->noise_key;
     SentWeights sent;
-    sent_weights(&sent, &parent->memory->tensors, &config->personal);
+    sent_weights(&sent, &parent->memory->tensors, &config->personal, NULL, 0);
     assert(noise >= 0);
     if (config->release.tree_rounds > 0)
         release_add_tree_noise(total, noise, config->release.tree_rounds, key, round, sent.runs, sent.run_count);
@@ -172,6 +172,20 @@ static void step_models(Parent *parent, const ServerSums *of_first, size_t count
     if (of_first->squared_length) *of_first->squared_length = squared_length;
 }
 
+// All other weights rest, with what the rule remembers of them.
+static void step_fragment(const RunMemory *memory, const ServerMemory *states, const ServerSums *sums,
+                          const ServerTurn *turn, uint32_t round) {
+    const RunConfig *config = memory->config;
+    PersonalRun runs[TENSORS_MOST];
+    const uint32_t count = fragments_runs(runs, &config->fragments, &memory->tensors, round);
+    double squares = 0;
+    assert(count > 0 && round > 0);
+    for (uint32_t r = 0; r < count; r++)
+        squares += server_apply_part(memory->weights, states, sums, turn, config->recipe.server.row, runs[r].first,
+                                     runs[r].end);
+    if (sums->squared_length) *sums->squared_length = squares;
+}
+
 // Sums, combines and steps in one pass, block by block (server_apply): the sums of all workers are read once, and the
 // mean is never stored. Sums over nodes, under masks or with noise have to be one vector first. A mean with a total of
 // its own (combined rows, the real clock) replaces the workers' sums. Updates that waited for this step join as further
@@ -212,7 +226,10 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
         step_models(parent, &sums, count, mean, turn);
         return cpu_adopt(parent, finite, err);
     }
-    server_apply(parent->memory->weights, &memory, &sums, turn, config->recipe.server.row, config->parameters);
+    if (config->fragments.count > 0)
+        step_fragment(parent->memory, &memory, &sums, turn, mean->round);
+    else
+        server_apply(parent->memory->weights, &memory, &sums, turn, config->recipe.server.row, config->parameters);
     floor_variances(parent->memory);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
         aggregate_mean(run_memory_vector(parent->memory, state_vector(parent->memory, STATE_MOMENTUM)), self->sums[1],

@@ -12,6 +12,7 @@
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/local_train.h"
 #include "fedavg/worker/personal.h"
+#include "fedavg/worker/streaming.h"
 #include "fedavg/worker/trainer_turn.h"
 
 // Sums need one slot per worker, however many clients there are. Rows need one slot per client, since a rule that looks
@@ -133,7 +134,7 @@ static double train_in_turn(LocalModel *model, const LocalStep *step, const Job 
 static bool starts_with_a_step(const LocalModel *model) {
     const RunMemory *memory = model->memory;
     return !model->steps.shift && !model->steps.full_gradient && !memory->algorithm.local->replicas &&
-           memory->config->personal.run_count == 0;
+           memory->config->personal.run_count == 0 && memory->config->fragments.count == 0;
 }
 
 // The client's result may depend on nothing that an earlier client left in the worker's model: weights, velocity, view
@@ -155,6 +156,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     personal_begin(model, job);
     Turn turn = begin_turn(model, job, count, round);
     if (starts) turn.step.start = memory->weights;
+    streaming_begin(model, &turn.step, job, round);
     if (memory->algorithm.local->replicas) begin_replica(model, &turn);
     model->steps.drawn = 0;
     const uint32_t key = schedule_key(round - 1, job->visit); // so that no training from one model repeats another
@@ -166,6 +168,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
         model->steps.sum ? model->steps.drawn : walk_samples(&walk, count, memory->config->training.batch_size);
     if (model->by.trainer) trainer_turn_count_steps(model, job, &turn.rule, &turn.at, key);
     personal_conclude(model, job, round);
+    streaming_conclude(model, job, round);
     if (memory->algorithm.local->contrasts && job->state_to != NO_CLIENT_STATE)
         client_state_row_write(&memory->client_state, job->state_to, model->weights, memory->config->parameters);
     model->liar.lies = false;

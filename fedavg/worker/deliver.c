@@ -10,6 +10,7 @@
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/worker/personal.h"
 #include "fedavg/worker/plain_sum.h"
+#include "fedavg/worker/streaming.h"
 
 // A run hands in in one way, which is chosen once (delivery_of). All ways have two properties in common. An update is
 // counted exactly once, whenever its worker is killed: it is either part of a sum whose job is done, or its job is open
@@ -98,6 +99,7 @@ static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory,
         .seed = config->seed, .round = schedule_round(key), .client = job->client, .key = key, .share = job->share};
     attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
     personal_withhold(trained, memory);
+    streaming_withhold(trained, memory, schedule_round(key));
     job->squared_length = squared_length(memory, trained);
     const size_t unfit = aggregate_first_unfit(trained, memory->weights, config->parameters);
     if (unfit == config->parameters) return false;
@@ -260,7 +262,7 @@ static void hand_in_plain_sum(ClientUpdate *update) {
                             .share = job->share,
                             .is_new = atomic_load(&state->round) != update->round};
     assert(atomic_load(&state->adding) == 0 && update->round > 0);
-    sender_send(&model->sender, job, model->weights, 0); // only counts the bytes that would travel
+    sender_send(&model->sender, job, model->weights, update->round); // only counts the bytes that would travel
     atomic_store(&state->adding, 1);
     const bool refused = is_refused(update, plain);
     if (!refused) atomic_store(&state->round, update->round);

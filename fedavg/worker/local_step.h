@@ -14,6 +14,8 @@ typedef struct LocalStep {
     float *state_after;                 // gets the state that it ends with; NULL: unused
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
+    uint32_t late_round; // the round whose fragment is mixed after late_after steps (streaming.h); 0: none is
+    uint64_t late_after;
     bool aside;            // the loss and the metrics of the job are those of another training
     bool follows;          // each step of the model is one towards the second (PersonalPlan.inner)
     const float *previous; // the client's weights of its last turn, for a contrastive term; NULL: there is none

@@ -7,6 +7,7 @@
 #include "fedavg/rules/privacy/sample_privacy.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/stepper.h"
+#include "fedavg/worker/streaming.h"
 #include "fedavg/worker/trainer_turn.h"
 #include "nn/contrast.h"
 
@@ -35,9 +36,9 @@ static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, 
 }
 
 // Trains on batches of one order of the client's samples and returns the sum of their losses. A replica exchanges with
-// the centre after its first step, since the gradient of that step is one at the old replica.
+// the centre after its first step, since the gradient of that step is one at the old replica. taken: steps of the turn.
 static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
-                            uint32_t client, const Stretch *stretch, bool *exchanged) {
+                            uint32_t client, const Stretch *stretch, uint64_t *taken) {
     const uint64_t seed = model->memory->config->seed;
     Noise noise = {.seed = seed, .round = stretch->round, .client = client, .step = stretch->step};
     double loss_sum = 0;
@@ -47,10 +48,10 @@ static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t 
                                        : local_model_batch(model, model->order, stretch->first + i, count);
         BatchResult result;
         step_once(model, stepper, &result, &batch, &noise);
-        if (!*exchanged)
+        if (++*taken == 1 && stepper->step.replica)
             local_exchange(model->weights, stepper->step.replica, stepper->step.turn,
                            model->memory->config->parameters);
-        *exchanged = true;
+        if (stepper->step.late_round > 0 && *taken == stepper->step.late_after) streaming_mix(model, &stepper->step);
         loss_sum += result.loss_sum;
         if (model->on_step.call) model->on_step.call(model->on_step.context, result.loss_sum / batch.count);
     }
@@ -69,7 +70,7 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
                             uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
     if (model->by.trainer) return trainer_turn_train(model, step, indices, count, client, epochs, round);
-    bool exchanged = step->replica == NULL;
+    uint64_t taken = 0;
     Stepper stepper = stepper_begin(model->memory, step);
     if (count < stepper.batch_size) stepper.batch_size = count;
     stepper_start(&stepper, model);
@@ -78,7 +79,7 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
     Stretch stretch;
     double loss_sum = 0;
     for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, local_model_batches(model, count)); index++)
-        loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch, &exchanged);
+        loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch, &taken);
     stepper_end(model);
     if (step->state_after) stepper_store(step->state_after, &stepper, model);
     return loss_sum;

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/world/schedule.h"
 
 enum { STREAM_OF_CLIENTS = 1 }; // of RNG_DP_NOISE: the last number of a key
 
@@ -24,7 +25,7 @@ static bool adds_noise(const Sender *sender) {
 Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     *sender = (Sender){.memory = memory};
-    sent_weights(&sender->weights, &memory->tensors, &config->personal);
+    sent_weights(&sender->weights, &memory->tensors, &config->personal, NULL, 0); // no fragment is larger
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
     const bool feeds_back = memory->algorithm.traits.has[TRAIT_FEEDS_BACK];
@@ -178,6 +179,8 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     const RunConfig *config = memory->config;
     const SentWeights *weights = &sender->weights;
     const SendCode *code = code_of(sender);
+    if (config->fragments.count > 0)
+        sent_weights(&sender->weights, &memory->tensors, &config->personal, &config->fragments, schedule_round(round));
     const double factor = clip(sender, job, trained);
     job->sent_bytes = send_bytes(&recipe_of(sender)->code, weights);
     if (!sender->update) return (Sent){trained, memory->weights, factor, job->squared_length};

@@ -8,8 +8,10 @@
 #include "datasets/order.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/own_steps.h"
+#include "fedavg/worker/streaming.h"
 #include "fedavg/worker/trainer_view.h"
 
 // A model that is evaluated may have its weights elsewhere: they are brought to the desk for the turn.
@@ -112,6 +114,32 @@ static bool measures(const RunMemory *memory) {
     return memory->algorithm.local->measures || memory->algorithm.combine->cut;
 }
 
+// The turn, or a part of its steps.
+static void ask_part(LocalModel *model, const TrainerTurn *turn, const uint32_t *indices, uint32_t count,
+                     const Walk *walk, bool aside) {
+    add_batches(model, indices, count, turn->client, walk);
+    begin_rest(model);
+    const uint32_t asked = model->by.trainer->desk.count;
+    ask(model, &model->by.answer, turn, aside);
+    warn_of_samples(model, turn->client, turn->epochs, asked);
+    check_rest(model);
+}
+
+// The steps of a turn after the values of a fragment were mixed in. The trainer draws other random numbers, and what
+// both parts of the turn amount to is the turn's answer.
+static void ask_rest(LocalModel *model, const TrainerTurn *turn, const uint32_t *indices, uint32_t count,
+                     const Walk *walk, bool aside) {
+    const TrainerAnswer first = model->by.answer;
+    TrainerAnswer *answer = &model->by.answer;
+    TrainerTurn rest = *turn;
+    rest.key = schedule_key(schedule_round(turn->key) - 1, 1);
+    ask_part(model, &rest, indices, count, walk, aside);
+    answer->loss_sum += first.loss_sum;
+    answer->samples += first.samples, answer->steps += first.steps, answer->travel += first.travel;
+    answer->other_steps |= first.other_steps;
+    answer->steps_stated &= first.steps_stated;
+}
+
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -131,6 +159,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .viewed = trainer_view_differs(model),
                               .still_first = model->net.still_first,
                               .still_end = model->net.still_end};
+    const uint64_t late = step->late_round > 0 ? step->late_after : walk.steps;
     swap_with_desk(model);
     if (step->start) bring(model, step->start);
     if (step->shift && step->shift != trainer->desk.shift)
@@ -139,12 +168,10 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
         memcpy(trainer->desk.state, step->state, trainer->desk.state_bytes);
     else if (turn.keeps)
         memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
-    add_batches(model, indices, count, client, &walk);
-    begin_rest(model);
-    const uint32_t asked = trainer->desk.count;
-    ask(model, &model->by.answer, &turn, step->aside);
-    warn_of_samples(model, client, epochs, asked);
-    check_rest(model);
+    const Walk before = walk_part(&walk, 0, late), after = walk_part(&walk, late, walk.steps);
+    ask_part(model, &turn, indices, count, late < walk.steps ? &before : &walk, step->aside);
+    if (step->late_round > 0) streaming_mix(model, step);
+    if (late < walk.steps) ask_rest(model, &turn, indices, count, &after, step->aside);
     if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     frozen_restore(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);

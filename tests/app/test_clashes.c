@@ -62,6 +62,7 @@ static const Side sides[] = {
     {"server rounds-mean", ""},
     {"server scaffold", ""},
     {"schedule rounds steps=3", ""},
+    {"schedule rounds steps=4 fragments=2 delay=1", ""},
     {"schedule wild", ""},
     {"schedule wild steps=2 bound=1", ""},
     {"schedule lockstep", ""},

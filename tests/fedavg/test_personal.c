@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/local/fragments.h"
 #include "fedavg/trainer/describe.h"
 #include "tests/check.h"
 
@@ -88,11 +89,42 @@ static void patterns_freeze_tensors_and_leave_one_to_learn(void **state) {
     assert_non_null(strstr(err.message, "leave one"));
 }
 
+// By modules, each to the lightest so far: emb 4, body.0 8, head 6, scale 1.
+static void fragments_are_modules_and_as_equal_as_these_allow(void **state) {
+    (void)state;
+    static Fragments cut;
+    static PersonalRun runs[TENSORS_MOST];
+    static const uint16_t of[][TENSORS] = {{0}, {0, 1, 1, 0, 0, 1}, {0, 1, 1, 2, 2, 0}};
+    Error err;
+    for (uint32_t count = 1; count <= 3; count++) {
+        check_ok(fragments_plan(&cut, count, &tensors, &err));
+        assert_memory_equal(cut.of, of[count - 1], sizeof of[0]);
+    }
+    assert_true(fragments_has(&cut, 0, 1) && fragments_has(&cut, 2, 2) && fragments_has(&cut, 2, 5));
+    assert_false(fragments_has(&cut, 0, 2));
+    assert_int_equal(fragments_runs(runs, &cut, &tensors, 4), 2);
+    assert_true(runs[0].first == 0 && runs[0].end == 4 && runs[1].first == 18 && runs[1].end == 19);
+    assert_int_equal(fragments_runs(runs, &cut, &tensors, 2), 1); // neighbours are one run
+    float own[PARAMETERS] = {[3] = 8, [4] = 8}, global[PARAMETERS] = {[3] = 4, [4] = 4};
+    fragments_mix(own, global, 0.25, &cut, &tensors, 1);
+    assert_true(own[3] == 5 && own[4] == 8);
+    assert_int_equal(fragments_plan(&cut, 5, &tensors, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "fragments=5: the net has only 4 modules that are trained"));
+    ParameterTensor frozen[TENSORS];
+    memcpy(frozen, net, sizeof net);
+    frozen[5].frozen = true;
+    const TensorList three = {.tensors = frozen, .count = TENSORS, .freezes = true};
+    assert_int_equal(fragments_plan(&cut, 4, &three, &err), STATUS_USAGE);
+    check_ok(fragments_plan(&cut, 0, &three, &err)); // whole: each round has all
+    assert_true(fragments_has(&cut, 0, 1) && fragments_has(&cut, 4, 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_patterns_say_which_tensors_stay),
         cmocka_unit_test(modules_of_a_net_without_layers_are_its_layers),
         cmocka_unit_test(a_part_that_leaves_nothing_to_the_other_is_refused),
+        cmocka_unit_test(fragments_are_modules_and_as_equal_as_these_allow),
         cmocka_unit_test(patterns_freeze_tensors_and_leave_one_to_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

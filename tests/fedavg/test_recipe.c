@@ -115,7 +115,8 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"server momentum 2", "part 1 (\"server momentum 2\"): beta=2: needs a number from 0 to 1"},
         {"server momentum inf", "part 1 (\"server momentum inf\"): beta=inf: needs a number from 0 to 1"},
         {"server momentum nesterov=2", "part 1 (\"server momentum nesterov=2\"): nesterov=2: needs no or yes"},
-        {"combine mean all", "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt, log, told or tokens"},
+        {"combine mean all",
+         "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt, log, told or tokens"},
         {"fedadam mu=1",
          "part 1 (\"fedadam mu=1\"): fedadam has no number \"mu\"; it has lr, beta1, beta2, tau, bias-correction, "
          "start"},
@@ -123,8 +124,6 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"fedavg;", "part 2 is empty; write a part between two ';' and none after the last"},
         {";fedavg", "part 1 is empty; write a part between two ';' and none after the last"},
         {" ", "empty; write a name or parts, such as fedavg"},
-        {"send qsgd decay=0.5", "send qsgd decay=0.5: needs feedback=yes, of whose leftover it is a part"},
-        {"fedavg warmup=3", "schedule rounds warmup=3: needs steps=, the steps of the rounds after it"},
         {"hogwild steps=1.5", "part 1 (\"hogwild steps=1.5\"): steps=1.5: needs a whole number from 1 to 1e+06"},
         {"easgd; send clip 1", "send clip does not go with local elastic: what a replica gives is exact"},
         {"easgd; server average",
@@ -135,6 +134,22 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"hogwild; optimizer adamw",
          "schedule wild does not go with optimizer adamw: its workers write SGD's steps into one model"},
         {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
+    };
+    refuse_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void numbers_that_contradict_each_other_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"send qsgd decay=0.5", "send qsgd decay=0.5: needs feedback=yes, of whose leftover it is a part"},
+        {"fedavg warmup=3", "schedule rounds warmup=3: needs steps=, the steps of the rounds after it"},
+        {"schedule rounds fragments=2", "schedule rounds fragments=2: needs steps=, at least 2: each fragment travels "
+                                        "once in as many steps"},
+        {"diloco mix=0.5", "schedule rounds mix=0.5: needs fragments=, the parts of the model that travel"},
+        {"streaming-diloco H=5", "schedule rounds delay=2: a turn of steps=5 and fragments=3 has 1 steps; lower it"},
+        {"streaming-diloco warmup=3", "schedule rounds warmup=3: does not go with fragments; leave one of the two out"},
+        {"streaming-diloco; send top-k",
+         "schedule rounds does not go with send top-k: what is fed back is of another fragment; take feedback=no"},
     };
     refuse_all(cases, sizeof cases / sizeof *cases);
 }
@@ -300,6 +315,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_text_names_an_algorithm_or_parts_or_both),
         cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
+        cmocka_unit_test(numbers_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_buffered_schedule_is_refused_where_updates_cannot_come_late),
         cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
         cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),

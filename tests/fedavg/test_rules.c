@@ -47,6 +47,30 @@ static void steps_go_through_all_batches_in_turn_whatever_the_rounds(void **stat
     assert_int_equal(walk_samples(&walk, 25, 10), 15);
 }
 
+// Turns of a P-th of the steps, which need not divide: all P of them have H, and a fragment's weights are stepped once.
+static void fragments_share_the_steps_of_a_model_and_each_is_stepped_once(void **state) {
+    (void)state;
+    for (uint32_t fragments = 1; fragments <= 7; fragments++)
+        for (uint32_t steps = fragments; steps <= 12; steps++) {
+            const Chosen schedule = {.row = ENGINE_ROUNDS, .number = {steps, 0, fragments, 0, NAN}};
+            uint64_t step = 0;
+            for (uint32_t round = 1; round <= 3 * fragments; round++) {
+                const Walk walk = walk_of(&schedule, round, 1);
+                assert_true(walk.start == step && (walk.steps == steps / fragments ||
+                                                   (steps % fragments && walk.steps == steps / fragments + 1)));
+                step += walk.steps;
+                if (round % fragments == 0) assert_int_equal(step, round / fragments * steps);
+                assert_int_equal(walk_server_round(&schedule, round), 1 + (round - 1) / fragments);
+                assert_true(walk_overlap(&schedule, round) == 0 && walk_mix(&schedule) == 0);
+            }
+        }
+    const Recipe late = parsed("streaming-diloco H=8 fragments=2 delay=3"), given = parsed("streaming-diloco mix=0.2");
+    assert_true(walk_overlap(&late.schedule, 2) == 0.75 && walk_mix(&late.schedule) == 0.5);
+    assert_true(walk_mix(&given.schedule) == 0.2 && walk_delay(&given.schedule) == 2);
+    const Walk whole = walk_of(&late.schedule, 2, 1), rest = walk_part(&whole, 3, 4);
+    assert_true(rest.start == 7 && rest.steps == 1);
+}
+
 // A buffered visit counts as round visit 2^20 + version: its passes have more than 32 bits, and none is another's.
 static void no_pass_of_a_late_visit_is_that_of_an_early_one(void **state) {
     (void)state;
@@ -392,6 +416,7 @@ static void the_scalar_twin_knows_how_far_sgd_goes(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_go_through_all_batches_in_turn_whatever_the_rounds),
+        cmocka_unit_test(fragments_share_the_steps_of_a_model_and_each_is_stepped_once),
         cmocka_unit_test(no_pass_of_a_late_visit_is_that_of_an_early_one),
         cmocka_unit_test(springs_conserve_the_sum_of_centre_and_replicas_exactly),
         cmocka_unit_test(momentum_is_that_of_the_papers),

@@ -445,18 +445,18 @@ static void weights_that_stay_are_not_sent(void **state) {
     SentWeights sent;
     const TensorList list = spec_tensors(&spec);
     PersonalPlan personal = {.end = 15, .run_count = 1, .runs = {{0, 15}}};
-    sent_weights(&sent, &list, &personal);
+    sent_weights(&sent, &list, &personal, NULL, 0);
     assert_int_equal(sent.count, 8);
     assert_int_equal(sent.tensors, 2);
     assert_int_equal(sent.ends[0], 6);
     assert_int_equal(sent.ends[1], 8);
     personal = (PersonalPlan){0};
-    sent_weights(&sent, &list, &personal);
+    sent_weights(&sent, &list, &personal, NULL, 0);
     assert_int_equal(sent.count, 23);
     assert_int_equal(sent.ends[3], 23);
     assert_true(sent.rows[0] == 3 && sent.rows[1] == 0 && sent.rows[2] == 2 && sent.rows[3] == 0);
     personal = (PersonalPlan){.run_count = 2, .runs = {{12, 15}, {21, 23}}}; // the biases
-    sent_weights(&sent, &list, &personal);
+    sent_weights(&sent, &list, &personal, NULL, 0);
     assert_int_equal(sent.count, 18);
     assert_int_equal(sent.tensors, 2);
     assert_int_equal(sent.ends[0], 12);
@@ -464,7 +464,7 @@ static void weights_that_stay_are_not_sent(void **state) {
     assert_true(sent.runs[0].first == 0 && sent.runs[0].end == 12 && sent.runs[1].first == 15 &&
                 sent.runs[1].end == 21);
     check_ok(spec_freeze(&spec, "fc1.weight", &err));
-    sent_weights(&sent, &list, &personal);
+    sent_weights(&sent, &list, &personal, NULL, 0);
     assert_int_equal(sent.count, 6);
 }
 

@@ -173,6 +173,9 @@ static void less_work_takes_less_time_and_bytes_take_theirs(void **state) {
     world.down_bytes_per_second = 1000;
     world.up_bytes_per_second = 500;
     assert_int_equal(world_duration(&member, &world, 5, 1000, 2000, 1, 1), 400000 + 1000000 + 4000000);
+    member.overlap = 0.75; // of 0.4 seconds
+    assert_int_equal(world_duration(&member, &world, 5, 1000, 2000, 1, 1), 100000 + 1000000 + 4000000);
+    assert_int_equal(world_duration(&member, &world, 5, 100, 50, 1, 1), 400000); // 0.2 seconds beside them
 }
 
 static void joules_are_watts_times_the_seconds_of_training_and_of_the_bytes_that_travel(void **state) {

@@ -99,3 +99,53 @@ DILOCO = {
     "sparseloco H=3; send float4 feedback=yes decay=0.5": fed_back(each_tensor(float4), 0.5, 3),
 }
 ASYNC_DILOCO = {"async-diloco H=3": async_diloco(3)}
+
+
+def streaming(steps, delay, mix, of):
+    """Streaming DiLoCo, of a net of torch's in double: fragment number of[t] has tensor t, and of them one travels in each round."""
+    def run(net, clients, rounds):
+        import torch
+        tensors, count = [p.detach() for p in net.parameters()], max(of) + 1
+        replicas, momentum = [Streamer(net, client) for client in clients], [0 for _ in tensors]
+        for number in range(rounds):
+            begin, end = number * steps // count, (number + 1) * steps // count
+            for replica in replicas:
+                for step in range(end - begin + 1):
+                    if number > 0 and step == delay:  # what the server has made of the fragment that was given last
+                        for t in (t for t in range(len(of)) if of[t] == (number - 1) % count):
+                            replica.w[t] = mix * replica.w[t] + (1 - mix) * tensors[t]
+                    if step < end - begin:
+                        replica.step()
+            for t in (t for t in range(len(of)) if of[t] == number % count):
+                momentum[t], moved = nesterov(momentum[t], torch.stack([replica.w[t] - tensors[t] for replica in replicas]).mean(0))
+                tensors[t] = tensors[t] + moved
+        return tensors
+    return run
+
+
+class Streamer:
+    """A replica of a net of torch's, which steps by AdamW on a full batch."""
+
+    def __init__(self, net, client):
+        import torch
+        self.net, self.w, self.m, self.v, self.t = net, [p.detach() for p in net.parameters()], 0, 0, 0
+        self.x, self.y = torch.tensor(client.x[:, :-1]), torch.tensor(client.y.argmax(1))
+
+    def step(self):
+        import torch
+        own = [w.clone().requires_grad_() for w in self.w]
+        names = [name for name, _ in self.net.named_parameters()]
+        loss = torch.nn.functional.cross_entropy(torch.nn.utils.stateless.functional_call(self.net, dict(zip(names, own)), (self.x,)), self.y)
+        g, self.t = torch.autograd.grad(loss, own), self.t + 1
+        self.m = [0.9 * m + 0.1 * h for m, h in zip(self.m or [0] * len(g), g)]
+        self.v = [0.999 * v + 0.001 * h * h for v, h in zip(self.v or [0] * len(g), g)]
+        self.w = [w * (1 - 0.01 * RATE) - RATE * m / (1 - 0.9 ** self.t) / ((v / (1 - 0.999 ** self.t)).sqrt() + 1e-8)
+                  for w, m, v in zip(self.w, self.m, self.v)]
+
+
+THIRDS, HALVES, WHOLE = [0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 1], [0] * 6  # by module: 156, 35 and 24 weights
+STREAMING = {
+    "streaming-diloco H=7": streaming(7, 2, 0.5, THIRDS), "streaming-diloco H=6 delay=0": streaming(6, 0, 0, THIRDS),
+    "streaming-diloco H=9 delay=1 mix=0.2 fragments=2": streaming(9, 1, 0.2, HALVES),
+    "streaming-diloco H=4 delay=4 mix=0.7 fragments=1": streaming(4, 4, 0.7, WHOLE),
+}

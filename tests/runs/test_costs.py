@@ -53,7 +53,7 @@ class Retime(Costs):
     def test_other_links_and_speeds_are_those_of_fresh_runs_to_the_microsecond(self):
         job = [*SMALL, "--rounds", 4, "--quiet", "--seed", 3, "--drop-out", 0.2, "--target", "loss=9"]
         links, times = (100, 2e3, 3e4, 4e5, 5e6, 6e7), ("constant", "lognormal mean=2", "lognormal-per-sample mean=0.01 noise=0.2")
-        kinds = (["--stragglers", "0.4 work=partial", "--local-epochs", 3], ["--algorithm", "scaffold", "--down-bandwidth", 1000], ["--algorithm", "diloco H=3"])
+        kinds = (["--stragglers", "0.4 work=partial", "--local-epochs", 3], ["--algorithm", "scaffold", "--down-bandwidth", 1000], ["--algorithm", "streaming-diloco H=6 fragments=1"])
         for kind, time in zip(kinds, times):
             self.said("train", *job, *kind, "--out", kind[1])
             own, *rows = self.rows(kind[1], "--up-bandwidth", ",".join(map(str, links)), "--client-time", time)

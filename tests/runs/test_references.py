@@ -13,7 +13,7 @@ except ImportError as missing:
 
 from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, dp_sgd, DP_SGD, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
-from papers_diloco import ASYNC_DILOCO, DILOCO, RATE, ROUNDS as DILOCO_ROUNDS
+from papers_diloco import ASYNC_DILOCO, DILOCO, RATE, ROUNDS as DILOCO_ROUNDS, STREAMING
 from runs import DEADLINE, NOISE_KEY, SOUNDER, RunCase, parse_safetensors
 
 
@@ -211,6 +211,21 @@ class References(FullBatch):
                 actual = self.run_it(run, algorithm, "--lr", str(RATE), "--rounds", str(DILOCO_ROUNDS * (len(SIZES) if late else 1)),
                                      *(["--client-time", "lognormal"] if late else []))
                 self.check(algorithm, actual, reference([start], self.clients, self.jobs(run)) if late else reference(start, self.clients), start)
+
+    def test_fragments_travel_and_are_mixed_as_in_streaming_diloco(self):
+        from torch.nn import Linear, ReLU, Sequential
+        run = ["--data", self.path("data"), "--model", "linear 6; relu; linear 5; relu; linear 4", "--clients", "3", "--partition",
+               "size sizes=" + ",".join(map(str, SIZES)), "--batch-size", "100", "--eval-every", "0", "--device", "cpu", "--quiet"]
+        self.train(*run, "--lr", "1e-30", "--rounds", "1", "--out", "begin")
+        net = Sequential(Linear(25, 6), ReLU(), Linear(6, 5), ReLU(), Linear(5, 4)).double()
+        start = self.tensors("begin")
+        for parameter, value in zip(net.parameters(), start):
+            parameter.data = torch.tensor(value)
+        for number, (algorithm, reference) in enumerate(STREAMING.items()):
+            with self.subTest(algorithm):
+                out, expected = f"streaming-{number}", reference(net, self.clients, DILOCO_ROUNDS)
+                self.train(*run, "--lr", str(RATE), "--algorithm", algorithm, "--rounds", str(DILOCO_ROUNDS), "--out", out)
+                self.check(algorithm, *(np.concatenate([np.asarray(value).ravel() for value in values]) for values in (self.tensors(out), expected, start)))
 
     def jobs(self, run):
         with open(self.path(run, "schedule.csv")) as file:

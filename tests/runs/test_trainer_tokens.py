@@ -174,17 +174,25 @@ class TrainerTokens(TrainerCase):
         self.run_job("two", *common, "--workers", "2", "--rounds", "1", script="diloco.py")
         self.train("--resume", "two", "--rounds", "3")
         self.assertEqual(self.model("two"), self.model("one"))
-        self.train(*JOB, "--model", "softmax", "--algorithm", "diloco H=6", "--rounds", "3", "--out", "engine")  # whose batches are the same
+        self.train(*JOB, "--model", "softmax", "--algorithm", "diloco H=6", "--rounds", "4", "--out", "engine")  # whose batches are the same
         self.call("export", "engine", "--federation", "federation")
         last = self.weights("one")
         for name, value in self.by_hand(3).state_dict().items():
+            self.assertLess(np.abs(value.numpy().ravel() - last[name].ravel()).max(), 1e-5, name)
+        streaming = ("--algorithm", "streaming-diloco H=12 fragments=2", *common[2:])
+        self.run_job("streams", *streaming, "--workers", "1", "--rounds", "4", script="diloco.py")
+        self.run_job("streams on", *streaming, "--workers", "2", "--rounds", "2", script="diloco.py")
+        self.train("--resume", "streams on", "--rounds", "4")
+        self.assertEqual(self.model("streams on"), self.model("streams"))
+        last = self.weights("streams")
+        for name, value in self.by_hand(4, fragments=2, delay=2, mix=0.5).state_dict().items():
             self.assertLess(np.abs(value.numpy().ravel() - last[name].ravel()).max(), 1e-5, name)
         for optimizer in ("diloco; optimizer adamw", "diloco beta2=0.95"):
             _, err = self.run_job("no", "--algorithm", optimizer, script="diloco.py", code=64)
             self.assertIn("the optimizer is the trainer's; leave it out", err)
 
-    def by_hand(self, rounds):
-        """The net after these rounds of four replicas, whose batches the federation's files have."""
+    def made(self):
+        """What makes the net, the samples, and of each round the batches of each client, which the federation's files have."""
         module = {"__name__": "diloco"}
         sys.path.insert(0, PACKAGE)
         with open(self.path("diloco.py")) as file:
@@ -192,28 +200,40 @@ class TrainerTokens(TrainerCase):
         data = np.load(self.path("federation", "data.npz"))
         shape = (-1, 1, 1)
         x = torch.from_numpy((data["x"] * data["scale"].reshape(shape) + data["shift"].reshape(shape)).astype(np.float32))
-        y, outer_net = torch.from_numpy(data["y"].astype(np.int64)), module["make"]()
+        return module["make"], x, torch.from_numpy(data["y"].astype(np.int64))
+
+    def batches(self, number):
+        turns = np.load(self.path("federation", f"round-{number:06d}.npz"))
+        for i, client in enumerate(turns["clients"]):
+            order = turns["samples"][turns["first_sample"][i] : turns["first_sample"][i + 1]]
+            ends = turns["ends"][turns["first_end"][i] : turns["first_end"][i + 1]]
+            yield client, np.split(order.astype(np.int64), (ends - turns["first_sample"][i]).astype(np.int64))[:-1]
+
+    def by_hand(self, rounds, fragments=1, delay=None, mix=0.0):
+        """The net after these rounds of four replicas; delay: they train on, and mix the outer step's values in so many steps later."""
+        make, x, y = self.made()
+        outer_net, kept = make(), {}
         outer = torch.optim.SGD(outer_net.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-        kept = {}
-        for number in range(1, rounds + 1):
-            turns = np.load(self.path("federation", f"round-{number:06d}.npz"))
-            changes = [torch.zeros_like(parameter) for parameter in outer_net.parameters()]
-            for i, client in enumerate(turns["clients"]):
+        layer = lambda number, net: list(net.parameters())[2 * (number % fragments) :][: 2 if fragments > 1 else None]
+        for number in range(rounds):
+            changes = []
+            for client, batches in self.batches(number + 1):
                 if client not in kept:
-                    net = module["make"]()
+                    net = make()
                     kept[client] = net, torch.optim.AdamW(net.parameters(), lr=0.01)
                 net, inner = kept[client]
-                net.load_state_dict(outer_net.state_dict())
-                order = turns["samples"][turns["first_sample"][i] : turns["first_sample"][i + 1]]
-                ends = turns["ends"][turns["first_end"][i] : turns["first_end"][i + 1]]
-                for taken in np.split(order.astype(np.int64), (ends - turns["first_sample"][i]).astype(np.int64))[:-1]:
-                    inner.zero_grad()
-                    torch.nn.functional.cross_entropy(net(x[taken]), y[taken]).backward()
-                    inner.step()
-                for change, own, begun in zip(changes, net.parameters(), outer_net.parameters()):
-                    change += (begun.detach() - own.detach()) / len(turns["clients"])
-            for parameter, change in zip(outer_net.parameters(), changes):
-                parameter.grad = change
+                for step in range(len(batches) + 1):
+                    if number > 0 and step == (delay or 0):
+                        for own, new in zip(layer(number - 1, net), layer(number - 1, outer_net)):
+                            own.data = mix * own.data + (1 - mix) * new.data
+                    if step < len(batches):
+                        inner.zero_grad()
+                        torch.nn.functional.cross_entropy(net(x[batches[step]]), y[batches[step]]).backward()
+                        inner.step()
+                changes.append([new.detach() - own.detach() for own, new in zip(layer(number, net), layer(number, outer_net))])
+            outer.zero_grad(set_to_none=True)  # what does not travel rests
+            for parameter, *of in zip(layer(number, outer_net), *changes):
+                parameter.grad = sum(of) / len(of)
             outer.step()
         return outer_net
 

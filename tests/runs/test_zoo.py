@@ -36,13 +36,13 @@ for name in LATE:
 for name in ("easgd", "eamsgd"):
     REASONS[name, "card"] = "local elastic of --algorithm is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
-NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2", "ffa-lora": "ffa-lora names=*.bias", "fedsa-lora": "fedsa-lora names=*.bias",
+NUMBERS = {"streaming-diloco": "streaming-diloco H=7 fragments=2", "dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2", "ffa-lora": "ffa-lora names=*.bias", "fedsa-lora": "fedsa-lora names=*.bias",
            "fedex-lora": "fedex-lora scale=2"}
 # What an algorithm wants of the world.
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
-STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "sparseloco", "async-diloco")  # whose clients' steps know no momentum
+STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "streaming-diloco", "sparseloco", "async-diloco")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish; combine mean samples", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -57,7 +57,7 @@ SAME = {
     "easgd alpha=0.5": ["easgd 0.5; send masked", "eamsgd 0.5; optimizer sgd"],
     "local-sgd": ["post-local-sgd warmup=0", "local-sgd; send masked"],
     "local-sgd steps=1": ["post-local-sgd"],
-    "diloco H=5": ["diloco steps=5; server nesterov lr=0.7 every=1"],
+    "diloco H=5": ["diloco steps=5; server nesterov lr=0.7 every=1", "streaming-diloco H=5 fragments=1 delay=0"],
 }
 
 

@@ -84,11 +84,13 @@ static bool stays(const PersonalPlan *personal, size_t parameter) {
 
 // Codes see the sent weights as one vector without gaps, and the ends of its tensors beside it: they need to know
 // nothing of personal layers or frozen tensors.
-void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal) {
+void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal, const Fragments *fragments,
+                  uint32_t round) {
     *sent = (SentWeights){.count = 0};
     for (int t = 0; t < list->count; t++) {
         const ParameterTensor *tensor = &list->tensors[t];
         if (tensor->frozen || stays(personal, tensor->first)) continue; // a layer stays as a whole
+        if (fragments && !fragments_has(fragments, t, round)) continue;
         PersonalRun *run = &sent->runs[sent->run_count];
         if (sent->run_count > 0 && run[-1].end == tensor->first)
             run[-1].end += tensor->count;

@@ -11,6 +11,7 @@
 #define SOUNDER_FEDAVG_RULES_SEND_SEND_RULES_H
 
 #include "base/err.h"
+#include "fedavg/rules/local/fragments.h"
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/rule.h"
 #include "fedavg/rules/send/send_rule.h"
@@ -56,8 +57,10 @@ typedef struct SentWeights {
     uint32_t tensors;
 } SentWeights;
 
-// Frozen tensors are left out, too: all clients have them already, and they do not change.
-void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal);
+// Frozen tensors are left out, too: all clients have them already, and they do not change. fragments: of the round's
+// fragment alone; NULL: of the whole model.
+void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal, const Fragments *fragments,
+                  uint32_t round);
 
 // Bytes of an update on the wire: exact, or the most if the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);

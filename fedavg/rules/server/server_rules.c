@@ -82,19 +82,25 @@ static void apply_run(float *weights, int64_t *updates, const ServerMemory *memo
 
 // squared_length is summed over blocks of fixed size, whatever the length of the runs, so that its bits do not depend
 // on the number of slots. The totals of a block are stored only to compute it.
-void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
-                  uint32_t row, size_t count) {
+double server_apply_part(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
+                         uint32_t row, size_t first, size_t end) {
     enum { BLOCK = AGGREGATE_MOST_RUN };
     int64_t updates[BLOCK];
     const size_t most = aggregate_run(sums->count);
     const double scale = 1.0 / (AGGREGATE_UNIT * sums->arrived) * sums->factor;
     double squares = 0;
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+    for (; first < end; first += BLOCK) {
+        const size_t block = end - first < BLOCK ? end - first : BLOCK;
         for (size_t i = 0; i < block; i += most)
             apply_run(weights, updates + (sums->squared_length ? i : 0), memory, sums, turn, row, first + i,
                       block - i < most ? block - i : most);
         if (sums->squared_length) squares += aggregate_squared_total(updates, scale, block);
     }
+    return squares;
+}
+
+void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
+                  uint32_t row, size_t count) {
+    const double squares = server_apply_part(weights, memory, sums, turn, row, 0, count);
     if (sums->squared_length) *sums->squared_length = squares;
 }

@@ -61,6 +61,11 @@ ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, ui
 void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
                   uint32_t row, size_t count);
 
+// As server_apply, for the weights [first, end) of all. Returns the squared length of their mean update; 0 if it is
+// unused.
+double server_apply_part(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
+                         uint32_t row, size_t first, size_t end);
+
 C_END
 
 #endif

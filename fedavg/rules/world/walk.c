@@ -14,6 +14,42 @@ bool walk_by_steps(const Chosen *schedule) {
     return !isnan(walk_round_steps(schedule));
 }
 
+uint32_t walk_fragments(const Chosen *schedule) {
+    return schedule->row == 0 && schedule->number[ROUNDS_FRAGMENTS] >= 1 ? (uint32_t)schedule->number[ROUNDS_FRAGMENTS]
+                                                                         : 0;
+}
+
+uint64_t walk_delay(const Chosen *schedule) {
+    return walk_fragments(schedule) > 0 ? (uint64_t)schedule->number[ROUNDS_DELAY] : 0;
+}
+
+double walk_mix(const Chosen *schedule) {
+    const double mix = schedule->number[ROUNDS_MIX];
+    return !isnan(mix) ? mix : walk_delay(schedule) > 0 ? 0.5 : 0;
+}
+
+double walk_overlap(const Chosen *schedule, uint32_t round) {
+    const uint64_t delay = walk_delay(schedule);
+    return delay > 0 ? (double)delay / (double)walk_of(schedule, round, 1).steps : 0;
+}
+
+uint32_t walk_server_round(const Chosen *schedule, uint32_t round) {
+    const uint32_t fragments = walk_fragments(schedule);
+    return fragments > 0 ? (round - 1) / fragments + 1 : round;
+}
+
+Walk walk_part(const Walk *walk, uint64_t first, uint64_t end) {
+    Walk part = *walk;
+    part.start += first;
+    part.steps = end - first;
+    return part;
+}
+
+// Before round r there were as many steps as fit in (r - 1) / P times H steps.
+static uint64_t steps_before(uint64_t rounds, uint64_t steps, uint64_t fragments) {
+    return rounds / fragments * steps + rounds % fragments * steps / fragments;
+}
+
 // During warmup each round has one step, so before round r there were r - 1 steps.
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
     Walk walk = {.round = round, .epochs = epochs};
@@ -22,6 +58,10 @@ Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
     const uint64_t warmup = schedule->row == 0 ? (uint64_t)schedule->number[ROUNDS_WARMUP] : 0;
     walk.start = before <= warmup ? before : warmup + (before - warmup) * steps;
     walk.steps = before < warmup ? 1 : steps;
+    const uint32_t fragments = walk_fragments(schedule);
+    if (fragments == 0) return walk;
+    walk.start = steps_before(before, steps, fragments);
+    walk.steps = steps_before(before + 1, steps, fragments) - walk.start;
     return walk;
 }
 

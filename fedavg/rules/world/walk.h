@@ -1,6 +1,7 @@
 // Walks: which batches of its samples a client trains in a round. A walk is a number of epochs, or a number of steps
 // that continue where the round before ended (schedule rounds steps=H: local SGD, Stich, ICLR 2019; with warmup:
-// post-local SGD, Lin, Stich, Patel, Jaggi, ICLR 2020, where the first rounds have one step each).
+// post-local SGD, Lin, Stich, Patel, Jaggi, ICLR 2020, where the first rounds have one step each; with fragments:
+// Streaming DiLoCo, where a round has a P-th of the steps).
 //
 //   const Walk walk = walk_of(&recipe->schedule, round, epochs);
 //   for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, batches); index++)
@@ -17,7 +18,8 @@
 #include "fedavg/rules/rule.h"
 
 // The numbers of schedule `rounds`; `buffered` has its own steps. steps: NaN if rounds are counted in epochs.
-enum { ROUNDS_STEPS, ROUNDS_WARMUP };
+// fragments: NaN if the model travels whole. mix: NaN for 0.5 with a delay, 0 without.
+enum { ROUNDS_STEPS, ROUNDS_WARMUP, ROUNDS_FRAGMENTS, ROUNDS_DELAY, ROUNDS_MIX };
 
 typedef struct Walk {
     uint32_t round, epochs;
@@ -39,6 +41,22 @@ double walk_round_steps(const Chosen *schedule);
 
 // Whether rounds are counted in steps.
 bool walk_by_steps(const Chosen *schedule);
+
+// Fragments of which one travels in each round, so that `steps` steps are as many rounds (rules/local/fragments.h); 0:
+// the model travels whole. How many steps of the next round are made until the server's values of a fragment are mixed
+// in, and the part of a replica's own values in that mixture.
+uint32_t walk_fragments(const Chosen *schedule);
+uint64_t walk_delay(const Chosen *schedule);
+double walk_mix(const Chosen *schedule);
+
+// The part of a round's training during which a fragment travels, and costs no time of its own.
+double walk_overlap(const Chosen *schedule, uint32_t round);
+
+// How often the server has stepped the weights of this round with it: by rounds, or by those of the round's fragment.
+uint32_t walk_server_round(const Chosen *schedule, uint32_t round);
+
+// The first `steps` steps of a walk in steps, and those after them.
+Walk walk_part(const Walk *walk, uint64_t first, uint64_t end);
 
 // Stretch `index` (0, 1, ...) of a client with this many batches. False after the last one.
 bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t batches);

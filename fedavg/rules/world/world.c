@@ -83,15 +83,18 @@ static double training_seconds(const Member *member, const World *world, uint32_
     return seconds;
 }
 
-// A file states one bandwidth per client, for both directions.
+// A file states one bandwidth per client, for both directions. Bytes that travel beside the training cost only the time
+// that is left when their part of it is over.
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round) {
     const double longest_seconds = 1e9; // about thirty years, within the range of a 64-bit clock
     double seconds = training_seconds(member, world, local_epochs, seed, round);
+    const double beside = member->overlap * seconds;
     if (world->client_time == CLIENT_TIME_FILE)
         seconds += transfer_seconds(down_bytes + up_bytes, member->bytes_per_second);
     seconds += transfer_seconds(down_bytes, world->down_bytes_per_second);
     seconds += transfer_seconds(up_bytes, world->up_bytes_per_second);
+    if (beside > 0) seconds = fmax(seconds - beside, training_seconds(member, world, local_epochs, seed, round));
     return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));
 }
 

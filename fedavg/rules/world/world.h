@@ -99,6 +99,7 @@ typedef struct Member {
     uint32_t epochs;                             // that it trains
     double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
     double weight;            // what it counts in place of its samples (--client-weights); 0: its samples
+    double overlap;           // the part of its training during which bytes travel beside it (walk_overlap)
     double watts, link_watts; // with CLIENT_TIME_FILE, while it trains and while bytes travel; 0: not known
     bool straggles;
     bool absent;     // it never arrives, in no round (--without), and costs nothing

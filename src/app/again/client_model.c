@@ -53,7 +53,8 @@ Status client_model_open(ClientModel *self, const char *folder, uint32_t client,
                     folder);
     const Algorithm *algorithm = &self->run.memory.algorithm;
     self->is_own = algorithm->traits.has[TRAIT_PERSONAL];
-    self->is_kept = algorithm->local->replicas || algorithm->local->contrasts;
+    self->is_kept =
+        algorithm->local->replicas || algorithm->local->contrasts || self->run.memory.config->fragments.count > 0;
     return test_client(self, client, err);
 }
 

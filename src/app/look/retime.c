@@ -10,6 +10,7 @@
 #include "app/look/past_run.h"
 #include "app/look/table.h"
 #include "fedavg/memory/world_files.h"
+#include "fedavg/rules/world/walk.h"
 #include "io/metrics.h"
 
 // A client's training in a round, as it was planned.
@@ -138,7 +139,10 @@ static uint64_t time_round(Clock *clock, const Record *record, const Round *roun
     double useful = 0;
     for (size_t i = 0; i < round->count; i++) {
         const Turn *turn = &record->turns[round->first + i];
-        Member member = {.client = turn->client, .samples = turn->samples, .epochs = turn->epochs};
+        Member member = {.client = turn->client,
+                         .samples = turn->samples,
+                         .epochs = turn->epochs,
+                         .overlap = walk_overlap(&options->recipe.schedule, round->number)};
         if (files->paces) {
             member.seconds_per_sample = 1e-6 * files->paces[turn->client].microseconds_per_sample;
             member.bytes_per_second = files->paces[turn->client].bytes_per_second;

@@ -24,7 +24,9 @@
 #include "fedavg/rules/combine/adapters.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
+#include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/stepper.h"
+#include "fedavg/worker/streaming.h"
 #include "io/checkpoint.h"
 #include "nn/contrast.h"
 #include "nn/spec.h"
@@ -214,10 +216,10 @@ static void plan_client_state(RunConfig *config, const TensorList *tensors, cons
     const Traits traits = run_algorithm(config).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
-    sent_weights(&sent, tensors, &config->personal);
+    sent_weights(&sent, tensors, &config->personal, NULL, 0);
     const uint64_t own = traits.has[TRAIT_KEEPS] || traits.has[TRAIT_CONTRASTS]
                              ? config->parameters
-                             : personal_floats(&config->personal, config->parameters),
+                             : personal_floats(&config->personal, config->parameters) + streaming_floats(config),
                    left = own + (state ? stepper_state_floats(config) : 0),
                    code = config->parameters + send_keeps(&config->recipe.code, &sent),
                    floats = left + (traits.has[TRAIT_FEEDS_BACK] ? code : 0);
@@ -372,6 +374,8 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     Error part;
     Status planned =
         personal_plan(&config->personal, &options->recipe.personal, spec, &memory->tensors, &options->training, &part);
+    TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
+    planned = fragments_plan(&config->fragments, walk_fragments(&options->recipe.schedule), &memory->tensors, &part);
     TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
     TRY(check_adapters(config, &memory->tensors, options, err));
     if (run_algorithm(config).local->contrasts) planned = contrast_check(spec, &part);
