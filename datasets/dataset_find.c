@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
+#include "datasets/formats/csv_files.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
 #include "datasets/synthetic.h"
@@ -68,6 +69,13 @@ Status dataset_unknown(const char *place, Error *err) {
     static const char *const texts[] = {".data", ".txt", ".dat", ".test", ".tab"};
     char looked_for[ERROR_MESSAGE_BYTES] = "", table[DATASET_PATH_BYTES];
     struct stat about;
+    const uint32_t tables = csv_files_of_clients(place);
+    if (tables > 1)
+        return fail(err, STATUS_NOINPUT,
+                    "%s: %u tables in it or in its folders; if each file or folder has the samples of one client, say "
+                    "client=file in --data, with the column to be learned: --data \"%s client=file label=COLUMN\"; one "
+                    "table alone is named itself",
+                    place, tables, place);
     if (dataset_other_table(table, place))
         return fail(err, STATUS_NOINPUT,
                     "%s: no data set here; the table %s in it is one by itself: name it in --data, with its column of "
@@ -84,19 +92,28 @@ Status dataset_unknown(const char *place, Error *err) {
         if (dataset_has_ending(place, texts[i]))
             return fail(
                 err, STATUS_NOINPUT,
-                "%s: a table's name ends with .csv or .tsv; if it is one whose columns are separated by , ; | or "
-                "tabs, give it such a name: mv TABLE%s TABLE.csv",
-                place, texts[i]);
+                "%s: if it is a table whose columns are separated by , ; | or tabs, name the column to be learned: "
+                "--data \"FILE label=COLUMN\", with header=no where the first line has values (then label=1 is the "
+                "first column)",
+                place);
     if (is_file)
-        return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
+        return fail(err, STATUS_NOINPUT,
+                    "%s: no file of a form that is known; `sounder help data` lists them; python3 -m sounder.write "
+                    "FILE OUT.npz reads others, "
+                    "such as Parquet, HDF5 and MATLAB's",
+                    place);
     char lone[DATASET_PATH_BYTES];
     if (lone_set_in(lone, place))
         return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, lone);
     for (uint32_t i = 0; i < dataset_format_count; i++)
         text_add(looked_for, sizeof looked_for, "%s%s (%s)", i ? ", " : "", dataset_formats[i]->files,
                  dataset_formats[i]->name);
-    return fail(err, STATUS_NOINPUT, "%s: no file %s in this folder; `sounder help data` says what belongs there",
-                place, looked_for);
+    return fail(
+        err, STATUS_NOINPUT,
+        "%s: no file %s in this folder; `sounder help data` says what belongs there; python3 -m sounder.write "
+        "FOLDER OUT.npz makes a data set of a folder of images by class, of a .npz for each client, of Parquet, "
+        "HDF5 and others",
+        place, looked_for);
 }
 
 // Shape and scales by the settings, or by the model that is to see the samples.
@@ -118,19 +135,33 @@ static Status take_settings(DatasetSource *source, const char *place, Error *err
     return STATUS_OK;
 }
 
+// Tables of clients, and tables whose names have other endings, are read as the settings say that they are tables.
+// Returns NULL if the settings say nothing.
+static const DatasetFormat *format_asked_for(const Form *settings, const char *place) {
+    struct stat about;
+    bool is_asked = csv_files_by_client(place, settings);
+    if (is_asked || dataset_format_of(place) || stat(place, &about) != 0 || !S_ISREG(about.st_mode))
+        return is_asked ? &csv_format : NULL;
+    for (int setting = 0; setting < DATASET_SETTINGS; setting++)
+        is_asked = is_asked || (settings->given[setting] && SETTINGS_OF_TABLES & 1 << setting);
+    return is_asked ? &csv_format : NULL;
+}
+
 // settings: in the text of --data, after the folder.
 static Status folder_source(DatasetSource *source, const char *folder, const char *settings, Error *err) {
     const DatasetModel *model = source->model;
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
-    const DatasetFormat *format = dataset_format_of(resolved);
+    Form asked;
+    TRY(settings_parse(&asked, settings, err));
+    const DatasetFormat *said = format_asked_for(&asked, resolved), *format = said ? said : dataset_format_of(resolved);
     if (!format) return dataset_unknown(resolved, err);
-    const DatasetFormat *rival = dataset_rival_of(format, resolved);
+    const DatasetFormat *rival = said ? NULL : dataset_rival_of(format, resolved);
     if (rival)
         return fail(err, STATUS_DATA, "%s: two data sets, by %s (%s) and by %s (%s); give each a folder of its own",
                     resolved, format->files, format->name, rival->files, rival->name);
     *source = (DatasetSource){.items = DATASET_IMAGES, .format = format, .model = model};
-    TRY(settings_parse(&source->settings, settings, err));
+    source->settings = asked;
     TRY(settings_check(&source->settings, format->settings, format->name, err));
     dataset_note_text(source, settings);
     TRY(format->find(source, resolved, err));

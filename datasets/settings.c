@@ -22,7 +22,7 @@ static const FormRow row = {
         [SETTING_TARGET] = {.name = "target", .type = FORM_WORD, .preset = "",
             .help = "column with the targets of the squared loss. Preset: the column called target, in letters of any case"},
         [SETTING_CLIENT] = {.name = "client", .type = FORM_WORD, .preset = "",
-            .help = "column with the owners of the samples, for --partition natural-id. Preset: the column called client, if there is one"},
+            .help = "column with the owners of the samples, for --partition natural-id. Preset: the column called client, if there is one; client=file in a folder: a table for each client, NAME.csv, or NAME/train.csv and NAME/test.csv"},
         [SETTING_WITHOUT] = {.name = "without", .type = FORM_WORD, .preset = "",
             .help = "columns to leave out, separated by commas: without=id,name; a name may have commas of its own, for the longest "
                     "name that fits is taken"},
@@ -60,7 +60,7 @@ static const FormRow row = {
         [SETTING_VOCABULARY] = {.name = "vocabulary", .type = FORM_WHOLE, .minimum = 1, .maximum = 65534, .preset = "10000",
             .help = "how many of the most frequent tokens have numbers of their own, from 1; 0 is all others"},
         [SETTING_CLASSES] = {.name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = DATASET_MAX_CLASSES, .preset = "",
-            .help = "how many classes there are, where the samples do not have all: labels are whole numbers from 0 to below it"}}};
+            .help = "how many classes there are, where the samples do not have all: labels are whole numbers from 0 to below it, in arrays and JSON also with a point"}}};
 // clang-format on
 _Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
 

@@ -163,7 +163,8 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
                     arrays->said[Y_TRAIN], headers[Y_TRAIN].extent[1], said);
     source->counts[DATASET_TRAIN] = (uint32_t)headers[train].extent[0];
     source->counts[DATASET_TEST] = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
-    const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);
+    const uint64_t columns =
+        arrays->has_rows ? headers[Y_TRAIN].extent[1] : said == 0 && array_has_targets(&headers[Y_TRAIN]);
     source->items.label_bytes = columns > 0 ? (uint32_t)(columns * sizeof(float)) : sizeof(uint16_t);
     TRY(add_validation(source, arrays, err));
     TRY(check_tokens(source, arrays, err));

@@ -1,5 +1,6 @@
 // Part of arrays.h: reads the values of the arrays into a data set's block.
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -108,9 +109,26 @@ static Status check_bits(const float *rows, const Arrays *arrays, ArrayRole role
     return STATUS_OK;
 }
 
+// Classes that are stored as floating-point numbers, as classes=N in --data says.
+static Status read_whole_reals(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
+    float *numbers;
+    Status status = STATUS_OK;
+    TRY(read_rows(&numbers, arrays, role, err));
+    for (uint64_t i = 0; i < arrays->headers[role].count && status == STATUS_OK; i++) {
+        const bool is_class = numbers[i] >= 0 && numbers[i] < DATASET_MAX_CLASSES && numbers[i] == floorf(numbers[i]);
+        labels[i] = is_class ? (uint32_t)numbers[i] : 0;
+        if (!is_class)
+            status = fail(err, STATUS_DATA, "%s: %g of sample %" PRIu64 " is no class, though --data says classes=%u",
+                          arrays->said[role], (double)numbers[i], i, settings_classes(arrays->settings));
+    }
+    free(numbers);
+    return status;
+}
+
 // labels: (samples).
 static Status read_labels(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
     if (array_is_one_hot(&arrays->headers[role])) return read_one_hot(labels, arrays, role, err);
+    if (array_has_targets(&arrays->headers[role])) return read_whole_reals(labels, arrays, role, err);
     return read_array(labels, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
 }
 

@@ -2,12 +2,9 @@
 // table, a part of whose rows is for tests. One column is `label` (a class) or `target` (a number, for the squared
 // loss), one may be `client` (the sample's owner), whatever their names: --data says so (settings.h). All others are a
 // sample's numbers.
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/text.h"
 #include "datasets/formats/csv_columns.h"
@@ -19,78 +16,57 @@
 
 // The tables of a data set, and what their columns are.
 typedef struct Tables {
-    CsvTable open[2];
-    char paths[2][DATASET_PATH_BYTES];
-    uint32_t count; // 2: train.csv and test.csv; 1: one table
+    CsvFiles files;
+    CsvTable *open; // owned, (files.count)
     CsvColumns columns;
-    uint8_t *is_test; // (rows of the one table); owned
+    uint8_t *is_test; // (rows of all tables) where none is of tests; owned
     uint32_t samples[DATASET_SPLITS];
 } Tables;
 
-static bool is_table(const char *place) {
-    struct stat about;
-    return (dataset_has_ending(place, ".csv") || dataset_has_ending(place, ".csv.gz") ||
-            dataset_has_ending(place, ".tsv") || dataset_has_ending(place, ".tsv.gz")) &&
-           stat(place, &about) == 0 && S_ISREG(about.st_mode);
-}
-
-// The file of a part: train.csv, or train.csv.gz if the folder has that alone.
-static const char *name_of_part(const char *place, CsvPart part) {
-    static const char *const names[][2] = {{"train.csv", "train.csv.gz"}, {"test.csv", "test.csv.gz"}};
-    return names[part][!dataset_has_file(place, names[part][0]) && dataset_has_file(place, names[part][1])];
-}
-
-static DatasetPresence csv_is_here(const char *place) {
-    if (is_table(place)) return DATASET_WHOLE;
-    const int found = dataset_has_file(place, name_of_part(place, CSV_TRAIN)) +
-                      dataset_has_file(place, name_of_part(place, CSV_TEST));
-    return found == 2 ? DATASET_WHOLE : found == 1 ? DATASET_IN_PART : DATASET_ABSENT;
-}
-
-// Writes the sentence for a missing table; the folder may have it under a name that other programs use.
-static Status missing(const char *place, const char *name, Error *err) {
-    char other[DATASET_PATH_BYTES];
-    if (dataset_other_table(other, place))
-        return fail(
-            err, STATUS_NOINPUT,
-            "%s: no file %s, where %s is; a table's parts are called train.csv and test.csv, and a table that is "
-            "not in parts is named itself in --data",
-            place, name, other);
-    errno = ENOENT;
-    return fail_errno(err, STATUS_NOINPUT, "%s/%s", place, name);
-}
-
-static Status find_paths(Tables *tables, const char *place, Error *err) {
-    tables->count = is_table(place) ? 1 : 2;
-    if (tables->count == 1) snprintf(tables->paths[0], sizeof tables->paths[0], "%s", place);
-    for (CsvPart part = 0; part < 2 && tables->count == 2; part++) {
-        const char *name = name_of_part(place, part);
-        TRY(dataset_path(tables->paths[part], place, name, err));
-        if (!dataset_has_file(place, name)) return missing(place, name, err);
-    }
-    return STATUS_OK;
-}
-
 static void close_tables(Tables *tables) {
-    for (uint32_t i = 0; i < tables->count; i++)
+    for (uint32_t i = 0; i < tables->files.count && tables->open; i++)
         csv_close(&tables->open[i]);
 }
 
 static void free_tables(Tables *tables) {
     close_tables(tables);
     csv_columns_free(&tables->columns);
+    csv_files_free(&tables->files);
+    free(tables->open);
     free(tables->is_test);
+    *tables = (Tables){0};
 }
 
-// Opens the tables; the next row of each is its first.
+// The answers of a competition's tests are unknown, so that its table has all columns but one.
+static Status refuse_names(const CsvTable *first, const CsvTable *other, Error *err) {
+    int lacks = -1, k = 0;
+    for (int i = 0; i < first->columns && other->columns == first->columns - 1; i++) {
+        if (k < other->columns && strcmp(first->names[i], other->names[k]) == 0)
+            k++;
+        else
+            lacks = lacks < 0 ? i : first->columns;
+    }
+    if (lacks >= 0 && lacks < first->columns)
+        return fail(err, STATUS_DATA,
+                    "%s:1: no column %.60s, which %s has; tests need it, so if it is what is to be learned, name %s "
+                    "alone in --data, a part of whose rows is then for tests",
+                    other->path, first->names[lacks], first->path, first->path);
+    return fail(err, STATUS_DATA, "%s:1: other columns than those of %s; give both the same, in the same order",
+                other->path, first->path);
+}
+
+// Opens the tables, which have been found; the next row of each is its first.
 static Status open_tables(Tables *tables, const Form *settings, Error *err) {
     const bool has_header = !settings_say(settings, SETTING_HEADER, "no");
     Status status = STATUS_OK;
-    for (uint32_t i = 0; i < tables->count && status == STATUS_OK; i++)
-        status = csv_open(&tables->open[i], tables->paths[i], has_header, err);
-    if (status == STATUS_OK && tables->count == 2 && !csv_has_same_names(&tables->open[0], &tables->open[1]))
-        status = fail(err, STATUS_DATA, "%s:1: other columns than those of %s; give both the same, in the same order",
-                      tables->paths[1], tables->paths[0]);
+    if (!tables->open) tables->open = calloc(tables->files.count, sizeof *tables->open);
+    if (!tables->open) return fail(err, STATUS_OS, "no memory for %u tables", tables->files.count);
+    for (uint32_t i = 0; i < tables->files.count && status == STATUS_OK; i++) {
+        const CsvPlace *place = &tables->files.all[i];
+        status = csv_open(&tables->open[i], place->path, has_header, place->client, err);
+        if (status == STATUS_OK && !csv_has_same_names(&tables->open[0], &tables->open[i]))
+            status = refuse_names(&tables->open[0], &tables->open[i], err);
+    }
     if (status != STATUS_OK) close_tables(tables);
     return status;
 }
@@ -105,8 +81,7 @@ static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
     tables->is_test = malloc(rows);
     if (!tables->is_test) return fail(err, STATUS_OS, "no memory for %u samples", rows);
     TRY(holdout_choose(tables->is_test, &tables->samples[DATASET_TEST], has_kinds ? columns->kinds : NULL, rows,
-                       has_kinds ? columns->columns[columns->kind].categories.count : 1, settings, tables->paths[0],
-                       err));
+                       has_kinds ? columns->columns[columns->kind].categories.count : 1, settings, columns->path, err));
     tables->samples[DATASET_TRAIN] = rows - tables->samples[DATASET_TEST];
     return STATUS_OK;
 }
@@ -116,10 +91,10 @@ static Status learn(Tables *tables, const DatasetSource *source, Error *err) {
     const Form *settings = &source->settings;
     CsvColumns *columns = &tables->columns;
     TRY(csv_columns_assign(columns, &tables->open[0], settings, source->model, err));
-    for (uint32_t i = 0; i < tables->count; i++)
-        TRY(csv_columns_learn(columns, &tables->open[i], (CsvPart)i, err));
+    for (uint32_t i = 0; i < tables->files.count; i++)
+        TRY(csv_columns_learn(columns, &tables->open[i], tables->files.all[i].part, err));
     TRY(csv_columns_settle(columns, source->model, err));
-    if (tables->count == 1) return choose_tests(tables, settings, err);
+    if (!tables->files.has_tests) return choose_tests(tables, settings, err);
     for (uint32_t i = 0; i < 2; i++)
         tables->samples[i] = columns->rows[i];
     return STATUS_OK;
@@ -149,24 +124,29 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
 static Status describe(Tables *tables, DatasetSource *source, Error *err) {
     TRY(learn(tables, source, err));
     memcpy(source->counts, tables->samples, sizeof source->counts);
-    return take_columns(source, &tables->columns, tables->paths[0], err);
+    return take_columns(source, &tables->columns, tables->files.all[0].path, err);
+}
+
+// Refuses what the names of the columns already tell, before all rows are read.
+static Status check_names(Tables *tables, DatasetSource *source, Error *err) {
+    CsvColumns roles;
+    Status status = csv_columns_assign(&roles, &tables->open[0], &source->settings, source->model, err);
+    if (status == STATUS_OK) status = take_columns(source, &roles, tables->files.all[0].path, err);
+    csv_columns_free(&roles);
+    return status;
 }
 
 static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     Tables tables = {0};
-    CsvColumns roles;
     source->packed = true; // numbers as text: parsed only once
-    TRY(find_paths(&tables, place, err));
-    if (tables.count == 2 && settings_split(&source->settings))
-        return fail(err, STATUS_USAGE, "%s: has test.csv; leave out %s", place, settings_split(&source->settings));
-    for (uint32_t i = 0; i < tables.count; i++)
-        TRY(dataset_note_file(source, tables.paths[i], err));
-    if (unpacked_cache_describe(source)) return STATUS_OK;
-    TRY(open_tables(&tables, &source->settings, err));
-    Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, source->model, err);
-    if (status == STATUS_OK) status = take_columns(source, &roles, tables.paths[0], err); // before all rows are read
-    csv_columns_free(&roles);
-    if (status == STATUS_OK) status = describe(&tables, source, err);
+    Status status = csv_files_find(&tables.files, place, &source->settings, err);
+    for (uint32_t i = 0; i < tables.files.count && status == STATUS_OK; i++)
+        status = dataset_note_file(source, tables.files.all[i].path, err);
+    if (status == STATUS_OK && !unpacked_cache_describe(source)) {
+        status = open_tables(&tables, &source->settings, err);
+        if (status == STATUS_OK) status = check_names(&tables, source, err);
+        if (status == STATUS_OK) status = describe(&tables, source, err);
+    }
     free_tables(&tables);
     return status;
 }
@@ -232,17 +212,19 @@ static Status take_row(DatasetArrays *to, const CsvColumns *columns, const CsvTa
     return STATUS_OK;
 }
 
-static Status read_table(DatasetArrays *to, Tables *tables, uint32_t part, Error *err) {
-    CsvTable *table = &tables->open[part];
+// row: number of the next one of all tables.
+static Status read_table(DatasetArrays *to, uint32_t *row, Tables *tables, uint32_t number, Error *err) {
+    CsvTable *table = &tables->open[number];
     const CsvColumns *columns = &tables->columns;
-    for (uint32_t row = 0;;) {
+    for (;;) {
         bool more;
         TRY(csv_next_row(&more, table, err));
         if (!more) break;
         if (csv_leaves_out(columns, table)) continue;
-        if (tables->is_test && row == columns->rows[CSV_TRAIN]) return dataset_changed(table->path, err);
-        TRY(take_row(&to[tables->is_test ? tables->is_test[row] : part], columns, table, err));
-        row++;
+        if (tables->is_test && *row == columns->rows[CSV_TRAIN]) return dataset_changed(table->path, err);
+        TRY(take_row(&to[tables->is_test ? tables->is_test[*row] : tables->files.all[number].part], columns, table,
+                     err));
+        ++*row;
     }
     return STATUS_OK;
 }
@@ -262,20 +244,21 @@ static void take_names(DatasetBlock *block, const CsvColumns *columns) {
 static Status read_tables(DatasetArrays to[DATASET_SPLITS], DatasetBlock *block, const DatasetSource *source,
                           Error *err) {
     Tables tables = {0};
-    TRY(find_paths(&tables, source->folder, err));
-    TRY(open_tables(&tables, &source->settings, err));
+    uint32_t row = 0;
     DatasetSource again = *source;
-    Status status = describe(&tables, &again, err);
+    Status status = csv_files_find(&tables.files, source->folder, &source->settings, err);
+    if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
+    if (status == STATUS_OK) status = describe(&tables, &again, err);
     if (status != STATUS_OK) goto done;
     const CsvColumns *columns = &tables.columns;
     if (!dataset_is_as_found(&again, source)) TRY_GOTO(done, dataset_changed(source->folder, err));
     csv_features_write(dataset_at(block, block->layout.features), columns);
     close_tables(&tables);
     TRY_GOTO(done, open_tables(&tables, &source->settings, err));
-    if (tables.open[0].columns != columns->count) TRY_GOTO(done, dataset_changed(tables.paths[0], err));
+    if (tables.open[0].columns != columns->count) TRY_GOTO(done, dataset_changed(columns->path, err));
     tables.columns.names = tables.open[0].names; // those of before are closed
-    for (uint32_t part = 0; part < tables.count; part++)
-        TRY_GOTO(done, read_table(to, &tables, part, err));
+    for (uint32_t i = 0; i < tables.files.count; i++)
+        TRY_GOTO(done, read_table(to, &row, &tables, i, err));
     if (to[DATASET_TRAIN].count > 0 || to[DATASET_TEST].count > 0) TRY_GOTO(done, dataset_changed(source->folder, err));
     take_names(block, columns);
 done:
@@ -294,17 +277,33 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     return status;
 }
 
+// Values that only tests have are numbers of the features, too.
 static Status csv_tell(DatasetTeller *tell, void *to, const char *place, const Form *settings, Error *err) {
+    const bool has_header = !settings_say(settings, SETTING_HEADER, "no");
     Tables tables = {0};
-    TRY(find_paths(&tables, place, err));
-    return csv_columns_tell(tell, to, tables.paths[0], tables.count == 2 ? tables.paths[1] : NULL, settings, err);
+    Error refused; // another row of the listing says so
+    Status status = csv_files_find(&tables.files, place, settings, err);
+    if (status == STATUS_OK && open_tables(&tables, settings, &refused) != STATUS_OK) {
+        tables.files.count = 1; // the first alone: others may have other columns
+        status = csv_open(&tables.open[0], tables.files.all[0].path, has_header, tables.files.all[0].client, err);
+    }
+    if (status == STATUS_OK) {
+        csv_columns_assign(&tables.columns, &tables.open[0], settings, NULL, &refused);
+        status = csv_columns_learn(&tables.columns, &tables.open[0], CSV_TRAIN, err);
+    }
+    for (uint32_t i = 1; i < tables.files.count && status == STATUS_OK; i++)
+        csv_columns_learn(&tables.columns, &tables.open[i], tables.files.all[i].part, &refused);
+    if (status == STATUS_OK) csv_columns_settle(&tables.columns, NULL, &refused);
+    if (status == STATUS_OK) csv_columns_tell(tell, to, &tables.columns);
+    free_tables(&tables);
+    return status;
 }
 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat csv_format = {
     .name = "CSV", .files = "train.csv", .settings = SETTINGS_OF_TABLES | SETTINGS_OF_SPLIT | SETTINGS_OF_SAMPLES | 1 << SETTING_CLASSES,
-    .is_here = csv_is_here, .find = csv_find, .read = csv_read, .tell = csv_tell,
+    .is_here = csv_files_presence, .find = csv_find, .read = csv_read, .tell = csv_tell,
     .help = "a file .csv or .tsv (or packed: .csv.gz), a share of whose rows is for tests, or a folder with train.csv and test.csv (or .csv.gz), whose "
             "first lines name the same columns. One column is label (classes: names or whole numbers, numbered by their sorted values) or "
             "target (numbers, for the squared loss), one may be client (for --partition natural-id), all others are a sample's numbers; "

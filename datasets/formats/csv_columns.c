@@ -279,25 +279,24 @@ static bool is_infinite(const char *text) {
     return isinf((float)strtod(text, &end)) && !*end;
 }
 
-static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, const char *text, Error *err) {
+static Status note_text(CsvColumn *column, const CsvTable *table, const char *text, Error *err) {
     column->texts++;
     column->looks[csv_look_of(text)]++;
     if (column->text) return STATUS_OK;
     column->text = strdup(text);
     column->text_row = table->row;
-    column->text_part = part;
+    column->text_path = table->path;
     return column->text ? STATUS_OK : fail(err, STATUS_OS, "no memory for the values of %s", table->path);
 }
 
-static Status learn_number(bool *is_number, CsvColumns *columns, const CsvTable *table, CsvPart part, int index,
-                           Error *err) {
+static Status learn_number(bool *is_number, CsvColumns *columns, const CsvTable *table, int index, Error *err) {
     CsvColumn *column = &columns->columns[index];
     const char *text = table->fields[index];
     double number = 0;
     *is_number = csv_number(&number, columns, text);
     if (!*is_number && column->role != CSV_LABEL && is_infinite(text))
         return refuse_infinite(table, table->names[index], text, err);
-    if (!*is_number) return note_text(column, table, part, text, err);
+    if (!*is_number) return note_text(column, table, text, err);
     if (column->numbers == 0 || number < column->least) column->least = number;
     if (column->numbers == 0 || number > column->greatest) column->greatest = number;
     column->numbers++;
@@ -325,7 +324,7 @@ static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, C
     const char *text = table->fields[index];
     uint32_t place;
     bool is_number;
-    TRY(learn_number(&is_number, columns, table, part, index, err));
+    TRY(learn_number(&is_number, columns, table, index, err));
     if (part == CSV_TEST) return STATUS_OK;
     TRY(categories_add(&column->categories, &place, text, err));
     if (index == columns->kind) columns->kinds[columns->rows[CSV_TRAIN]] = place;
@@ -337,12 +336,12 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     const char *text = table->fields[index];
     if (column->role == CSV_LEFT_OUT) return STATUS_OK;
     if (csv_is_gap(columns, text)) {
-        if (column->gaps++ == 0) column->gap_row = table->row, column->gap_part = part;
+        if (column->gaps++ == 0) column->gap_row = table->row, column->gap_path = table->path;
         return STATUS_OK;
     }
     if (column->role == CSV_LABEL || column->role == CSV_CLIENT) return learn_key(columns, index, table, part, err);
     bool is_number;
-    TRY(learn_number(&is_number, columns, table, part, index, err));
+    TRY(learn_number(&is_number, columns, table, index, err));
     if (is_number && !columns->one_hot && column->known == 0) return STATUS_OK;
     if (columns->one_hot || column->known > 0) {
         TRY(require_utf8(table, index, err));
@@ -364,7 +363,7 @@ static Status make_room(CsvColumns *columns, const CsvTable *table, Error *err) 
 }
 
 Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err) {
-    columns->paths[part] = table->path;
+    if (!columns->path) columns->path = table->path;
     for (bool more = true;;) {
         TRY(csv_next_row(&more, table, err));
         if (!more) break;

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "datasets/formats/categories.h"
+#include "datasets/formats/csv_files.h"
 #include "datasets/formats/csv_looks.h"
 #include "datasets/formats/csv_table.h"
 #include "datasets/formats/format.h"
@@ -22,18 +23,17 @@
 enum { CSV_NO_COLUMN = -1 };
 
 typedef enum CsvRole { CSV_FEATURE, CSV_LABEL, CSV_TARGET, CSV_CLIENT, CSV_LEFT_OUT } CsvRole;
-typedef enum CsvPart { CSV_TRAIN, CSV_TEST } CsvPart;
 
 typedef struct CsvColumn {
     CsvRole role;
-    uint32_t numbers, texts, gaps; // how many values are of each kind, in the rows that are used
-    double least, greatest;        // of the numbers
-    char *text;                    // the first text, or number that is not whole of a label; owned
-    uint32_t looks[CSV_LOOKS];     // how many of the texts look so
-    uint32_t text_row, gap_row;    // lines of the first text and the first gap
-    CsvPart text_part, gap_part;
-    bool is_flagged;          // a feature of its own says where it has gaps
-    bool has_many;            // more values than `categories` has
+    uint32_t numbers, texts, gaps;    // how many values are of each kind, in the rows that are used
+    double least, greatest;           // of the numbers
+    char *text;                       // the first text, or number that is not whole of a label; owned
+    uint32_t looks[CSV_LOOKS];        // how many of the texts look so
+    uint32_t text_row, gap_row;       // lines of the first text and the first gap
+    const char *text_path, *gap_path; // of their tables, borrowed
+    bool is_flagged;                  // a feature of its own says where it has gaps
+    bool has_many;                    // more values than `categories` has
     uint32_t known;           // how many values of this column a model knows, each one of its features; 0: it has none
     const char *known_values; // (known) their names, borrowed from the model
     Categories categories;    // its values: of labels, clients and texts
@@ -44,7 +44,7 @@ typedef struct CsvColumns {
     int count;
     CsvColumn *columns;        // owned
     char **names;              // (count), borrowed from the first table
-    const char *paths[2];      // of the tables, borrowed
+    const char *path;          // of the first table, borrowed
     int label, target, client; // CSV_NO_COLUMN: none
     int kind;                  // the column of which each value keeps samples for training
     bool one_hot, drops;       // texts become numbers; rows with gaps are left out
@@ -86,9 +86,8 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
 
 void csv_columns_free(CsvColumns *columns);
 
-// Calls `tell` for each column of a table, by settings. tests: path of the table of the tests; NULL if there is none.
-Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const char *tests, const Form *settings,
-                        Error *err);
+// Calls `tell` for each column. The columns have learned all tables, and may have been refused.
+void csv_columns_tell(DatasetTeller *tell, void *to, const CsvColumns *columns);
 
 // Says whether the row in table->fields is left out: it has a gap in a column that is used, and gaps are not filled, or
 // in one that is no feature.

@@ -24,7 +24,7 @@ static Status check_target(const CsvColumns *columns, Error *err) {
     return fail(err, STATUS_DATA,
                 "%s:%u: column %s has \"%s\"; a target is a finite number, with a point%s; for classes say %s in "
                 "--data",
-                columns->paths[column->text_part], column->text_row, name, text_cut(value, sizeof value, column->text),
+                column->text_path, column->text_row, name, text_cut(value, sizeof value, column->text),
                 column->looks[LOOK_COMMA] > 0 ? ", or a comma and decimal=, in --data" : "",
                 setting_of(word, SETTING_LABEL, columns->names[columns->target]));
 }
@@ -42,7 +42,7 @@ static Status check_label(const CsvColumns *columns, Error *err) {
         return fail(err, STATUS_DATA,
                     "%s: column %s has %zu values; at most %d classes are read; for quantities say "
                     "%s in --data",
-                    columns->paths[CSV_TRAIN], name, categories->used, DATASET_MAX_CLASSES, word);
+                    columns->path, name, categories->used, DATASET_MAX_CLASSES, word);
     if (column->texts > 0 || categories->are_whole) return STATUS_OK;
     for (size_t i = 0; i < categories->room; i++) // true and false are names
         if (categories->table[i].text && strpbrk(categories->table[i].text, "0123456789") &&
@@ -50,7 +50,7 @@ static Status check_label(const CsvColumns *columns, Error *err) {
             return fail(err, STATUS_DATA,
                         "%s: column %s has \"%.40s\"; classes are whole numbers or names; for quantities say "
                         "%s in --data",
-                        columns->paths[CSV_TRAIN], name, categories->table[i].text, word);
+                        columns->path, name, categories->table[i].text, word);
     return STATUS_OK;
 }
 
@@ -81,9 +81,9 @@ static Status number_classes(CsvColumns *columns, const DatasetModel *model, Err
     text_cut(value, sizeof value, unknown);
     if (said > 0)
         return fail(err, STATUS_DATA, "%s: column %s has \"%s\"; %u classes are whole numbers from 0 to %u",
-                    columns->paths[CSV_TRAIN], name, value, said, said - 1);
-    return fail(err, STATUS_DATA, "%s: column %s has \"%s\", a class that the model does not know",
-                columns->paths[CSV_TRAIN], name, value);
+                    columns->path, name, value, said, said - 1);
+    return fail(err, STATUS_DATA, "%s: column %s has \"%s\", a class that the model does not know", columns->path, name,
+                value);
 }
 
 Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error *err) {
@@ -96,7 +96,7 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
         const bool is_hot = csv_is_one_hot(columns, column);
         if (column->role == CSV_LABEL) TRY(number_classes(columns, model, err));
         if (column->known > 0)
-            TRY(csv_features_number(column, columns->names[i], columns->paths[CSV_TRAIN], err));
+            TRY(csv_features_number(column, columns->names[i], columns->path, err));
         else if (is_hot || column->role == CSV_CLIENT)
             TRY(categories_sort(&column->categories, err));
         if (columns->flags && !(model && model->feature_names))

@@ -171,7 +171,13 @@ static char *next_field(char **rest, const CsvTable *table) {
     return field;
 }
 
+// The columns that are in the file.
+static int own_columns(const CsvTable *table) {
+    return table->columns - (table->client != NULL);
+}
+
 static Status cut_row(CsvTable *table, Error *err) {
+    const int columns = own_columns(table);
     int column = 0;
     for (char *rest = table->line; rest; column++) {
         char *field = next_field(&rest, table);
@@ -179,14 +185,15 @@ static Status cut_row(CsvTable *table, Error *err) {
             return fail(err, STATUS_DATA,
                         "%s:%u: field %d goes on after its closing quote; a quote within quotes is written twice",
                         table->path, table->row, column + 1);
-        if (column == table->columns)
+        if (column == columns)
             return fail(err, STATUS_DATA, "%s:%u: more columns than the %d of the first line", table->path, table->row,
-                        table->columns);
+                        columns);
         table->fields[column] = field;
     }
-    if (column == table->columns) return STATUS_OK;
+    if (table->client) table->fields[columns] = table->client;
+    if (column == columns) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s:%u: fewer columns than the %d of the first line", table->path, table->row,
-                table->columns);
+                columns);
 }
 
 Status csv_next_row(bool *more, CsvTable *table, Error *err) {
@@ -221,7 +228,7 @@ static Status check_name(const CsvTable *table, int index, Error *err) {
             "table without them: df.to_csv(FILE, index=False), write.csv(..., row.names=FALSE)",
             table->path, column, *name ? "the name " : "no name", name);
     return fail(err, STATUS_DATA, "%s:1: column %d has no name; %s", table->path, column,
-                column == table->columns ? "leave out the comma at the end of the line" : "each column needs one");
+                column == own_columns(table) ? "leave out the comma at the end of the line" : "each column needs one");
 }
 
 // Counts the separators of the first line that are not in quotes; the most frequent one separates the columns.
@@ -238,7 +245,7 @@ static void find_separator(CsvTable *table, const char *line) {
     for (int i = 1; i < (int)sizeof separators - 1; i++)
         if (counts[i] > counts[best]) best = i;
     table->separator = separators[best];
-    table->columns = counts[best] + 1;
+    table->columns = counts[best] + 1 + (table->client != NULL);
 }
 
 static Status make_room(CsvTable *table, size_t name_bytes, Error *err) {
@@ -249,14 +256,17 @@ static Status make_room(CsvTable *table, size_t name_bytes, Error *err) {
     return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
 }
 
+static char client_column[] = "file";
+
 static Status name_by_number(CsvTable *table, Error *err) {
     enum { DIGITS = 11 };
     TRY(make_room(table, (size_t)table->columns * DIGITS, err));
     char *to = (char *)(table->names + table->columns);
-    for (int column = 0; column < table->columns; column++) {
+    for (int column = 0; column < own_columns(table); column++) {
         table->names[column] = to;
         to += sprintf(to, "%d", column + 1) + 1;
     }
+    if (table->client) table->names[table->columns - 1] = client_column;
     table->is_unread = true;
     return STATUS_OK;
 }
@@ -265,19 +275,23 @@ static Status take_names(CsvTable *table, Error *err) {
     TRY(make_room(table, strlen(table->line) + 2, err));
     TRY(cut_row(table, err));
     char *to = (char *)(table->names + table->columns);
-    for (int column = 0; column < table->columns; column++) {
+    if (table->client) table->names[table->columns - 1] = client_column;
+    for (int column = 0; column < own_columns(table); column++) {
         table->names[column] = to;
         to = stpcpy(to, table->fields[column]) + 1;
         for (char *letter = table->names[column]; *letter; letter++)
             if (*letter == '\n' || *letter == '\r' || *letter == '\t') *letter = ' ';
         TRY(check_name(table, column, err));
+        if (table->client && strcmp(table->names[column], client_column) == 0)
+            return fail(err, STATUS_DATA, "%s:1: a column is called file, as client=file calls the client; rename it",
+                        table->path);
     }
     return STATUS_OK;
 }
 
 static bool are_numbers(const CsvTable *table) {
     bool all = true;
-    for (int column = 0; column < table->columns && all; column++) {
+    for (int column = 0; column < own_columns(table) && all; column++) {
         char *end;
         strtod(table->names[column], &end);
         all = end != table->names[column] && !*end;
@@ -299,7 +313,7 @@ static int likely_label(CsvTable *table) {
     enum { ROWS = 1000, NUMBERS = 100 };
     uint32_t seen[2][NUMBERS] = {{0}}, rows = 1;
     bool whole[2] = {true, true}, more = true;
-    const int columns[2] = {0, table->columns - 1};
+    const int columns[2] = {0, own_columns(table) - 1};
     for (; rows < ROWS; rows++) {
         for (int i = 0; i < 2; i++) {
             char *end;
@@ -312,7 +326,7 @@ static int likely_label(CsvTable *table) {
     }
     const bool first = is_few_numbers(seen[0], NUMBERS, rows, whole[0]),
                last = is_few_numbers(seen[1], NUMBERS, rows, whole[1]);
-    return first == last ? 0 : first ? 1 : table->columns;
+    return first == last ? 0 : first ? 1 : own_columns(table);
 }
 
 static Status read_names(CsvTable *table, bool has_header, Error *err) {
@@ -347,11 +361,13 @@ void csv_close(CsvTable *table) {
     free(table->more_lines);
     free(table->names);
     free(table->fields);
+    free(table->client);
     *table = (CsvTable){0};
 }
 
-Status csv_open(CsvTable *table, const char *path, bool has_header, Error *err) {
-    *table = (CsvTable){.path = path};
+Status csv_open(CsvTable *table, const char *path, bool has_header, const char *client, Error *err) {
+    *table = (CsvTable){.path = path, .client = client ? strdup(client) : NULL};
+    if (client && !table->client) return fail(err, STATUS_OS, "no memory for %s", path);
     Status status = open_file(table, err);
     if (status == STATUS_OK) status = read_names(table, has_header, err);
     if (status != STATUS_OK) csv_close(table);

@@ -1,7 +1,7 @@
 // A table of separated values, read row by row (RFC 4180): the names of its columns, then fields.
 //
 //   CsvTable table;
-//   TRY(csv_open(&table, "iris.csv", true, err));      // the names are read; the next row is the first
+//   TRY(csv_open(&table, "iris.csv", true, NULL, err));      // the names are read; the next row is the first
 //   for (bool more; csv_next_row(&more, &table, err) == STATUS_OK && more;)
 //       for (int column = 0; column < table.columns; column++) ... table.fields[column] ...
 //   csv_close(&table);
@@ -21,6 +21,7 @@
 
 typedef struct CsvTable {
     const char *path;       // borrowed
+    char *client;           // owned; of the last column, called file, which the file itself does not have; NULL: none
     struct CsvFile *stream; // owned by `file`: the file that it reads
     FILE *file;
     char *line; // of getline: a row, cut into fields
@@ -36,9 +37,9 @@ typedef struct CsvTable {
     bool is_unread;  // without a header: the first row is read already
 } CsvTable;
 
-// Opens a table. has_header: its first line has the names of the columns, otherwise they are called 1, 2, 3, .... The
-// caller closes it; on failure it is closed.
-Status csv_open(CsvTable *table, const char *path, bool has_header, Error *err);
+// Opens a table. has_header: its first line has the names of the columns, otherwise they are called 1, 2, 3, ....
+// client: the value of one more column, called file; NULL: none. The caller closes it; on failure it is closed.
+Status csv_open(CsvTable *table, const char *path, bool has_header, const char *client, Error *err);
 void csv_close(CsvTable *table);
 
 // Reads the next row that is not blank. *more is false at the end of the file. Fails if the row has more or fewer

@@ -47,7 +47,7 @@ static void tell_becomes(DatasetColumn *told, const CsvColumns *columns, const C
     *feature += numbers;
 }
 
-static void tell_all(DatasetTeller *tell, void *to, const CsvColumns *columns) {
+void csv_columns_tell(DatasetTeller *tell, void *to, const CsvColumns *columns) {
     uint32_t feature = 0;
     for (int i = 0; i < columns->count; i++) {
         const CsvColumn *column = &columns->columns[i];
@@ -61,32 +61,4 @@ static void tell_all(DatasetTeller *tell, void *to, const CsvColumns *columns) {
         tell_becomes(&told, columns, column, &feature);
         tell(to, &told);
     }
-}
-
-// Values that only tests have are numbers of the features, too.
-static void learn_tests(CsvColumns *columns, const CsvTable *train, const char *path, bool has_header) {
-    CsvTable tests;
-    Error refused;
-    if (csv_open(&tests, path, has_header, &refused) != STATUS_OK) return;
-    if (csv_has_same_names(train, &tests)) csv_columns_learn(columns, &tests, CSV_TEST, &refused);
-    csv_close(&tests);
-}
-
-Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const char *tests, const Form *settings,
-                        Error *err) {
-    const bool has_header = !settings_say(settings, SETTING_HEADER, "no");
-    CsvTable table;
-    CsvColumns columns;
-    Error refused; // another row of the listing says so
-    TRY(csv_open(&table, path, has_header, err));
-    csv_columns_assign(&columns, &table, settings, NULL, &refused);
-    Status status = csv_columns_learn(&columns, &table, CSV_TRAIN, err);
-    if (status == STATUS_OK) {
-        if (tests) learn_tests(&columns, &table, tests, has_header);
-        csv_columns_settle(&columns, NULL, &refused);
-        tell_all(tell, to, &columns);
-    }
-    csv_columns_free(&columns);
-    csv_close(&table);
-    return status;
 }

@@ -144,7 +144,7 @@ static Status refuse_gaps_of_one(const Unfit *unfit, const CsvColumns *columns, 
     return fail(err, STATUS_DATA,
                 "%s:%u: column %s has \"\", \"?\", \"nan\" or the like, in %u row%s; missing=drop in --data leaves "
                 "such rows out%s%s",
-                columns->paths[column->gap_part], column->gap_row, name, column->gaps, column->gaps == 1 ? "" : "s",
+                column->gap_path, column->gap_row, name, column->gaps, column->gaps == 1 ? "" : "s",
                 column->role == CSV_FEATURE ? ", missing=mean fills them with the mean of the training samples, and "
                                             : "",
                 column->role == CSV_FEATURE ? word : "");
@@ -159,10 +159,10 @@ static Status refuse_texts_of_one(const Unfit *unfit, const CsvColumns *columns,
         return fail(err, STATUS_DATA,
                     "%s:%u: column %s has \"%s\"%s among %u numbers and %u texts, of too many values for "
                     "text=one-hot; mend it; %s",
-                    columns->paths[column->text_part], column->text_row, name, value, said_look(look, column),
-                    column->numbers, column->texts, remedies);
+                    column->text_path, column->text_row, name, value, said_look(look, column), column->numbers,
+                    column->texts, remedies);
     return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\"%s; it needs a finite number, with a point; %s",
-                columns->paths[column->text_part], column->text_row, name, value, said_look(look, column), remedies);
+                column->text_path, column->text_row, name, value, said_look(look, column), remedies);
 }
 
 Status csv_refuse_unfit(const CsvColumns *columns, Error *err) {
@@ -175,7 +175,6 @@ Status csv_refuse_unfit(const CsvColumns *columns, Error *err) {
     if (unfit.texts == 0 && unfit.gaps == 1) return refuse_gaps_of_one(&unfit, columns, err);
     list_remedies(remedies, &unfit, columns);
     if (unfit.texts == 1 && unfit.gaps == 0) return refuse_texts_of_one(&unfit, columns, remedies, err);
-    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; %s", columns->paths[CSV_TRAIN], has_texts ? " texts in " : "",
-                unfit.with_texts, has_texts && has_gaps ? ", and" : "", has_gaps ? " gaps in " : "", unfit.with_gaps,
-                remedies);
+    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; %s", columns->path, has_texts ? " texts in " : "", unfit.with_texts,
+                has_texts && has_gaps ? ", and" : "", has_gaps ? " gaps in " : "", unfit.with_gaps, remedies);
 }

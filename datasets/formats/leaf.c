@@ -28,6 +28,7 @@ typedef struct Leaf {
     size_t features;                  // of a sample; 0: not known yet
     bool is_known;                    // it is known whether y are classes or targets
     bool has_targets;
+    bool are_classes;       // by classes=N in --data: numbers with a point, too
     bool is_text;           // x are texts
     LeafTexts texts;        // owned
     DatasetSplitKind split; // of the files that are being read
@@ -135,7 +136,7 @@ static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
 }
 
 static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
-    const bool is_target = json_is_real(y), follows = leaf->is_text && json_is_string(y);
+    const bool is_target = json_is_real(y) && !leaf->are_classes, follows = leaf->is_text && json_is_string(y);
     uint16_t next = 0;
     if (leaf->is_known && leaf->texts.follows != follows)
         return bad_sample(at, "y", "of another kind than those before", err);
@@ -144,7 +145,9 @@ static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
     if (!leaf->is_known) leaf->has_targets = is_target, leaf->is_known = true;
     if (leaf->has_targets != is_target)
         return bad_sample(at, "y", "of another kind than those before; give only classes or only targets", err);
-    const json_int_t label = follows ? next : json_integer_value(y);
+    if (json_is_real(y) && !is_target && json_real_value(y) != floor(json_real_value(y)))
+        return bad_sample(at, "y", "no whole number, though --data says classes=N", err);
+    const json_int_t label = follows ? next : (json_int_t)fmin(fmax(json_number_value(y), -1), DATASET_MAX_CLASSES);
     const float target = (float)json_real_value(y);
     if (is_target ? !isfinite(target) : label < 0 || label >= DATASET_MAX_CLASSES)
         return bad_sample(at, "y", "out of range", err);
@@ -273,6 +276,7 @@ static uint64_t write_users(char *to, const Leaf *leaf) {
 static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error *err) {
     const Form *settings = &source->settings;
     leaf_texts_begin(&leaf->texts, settings);
+    leaf->are_classes = settings_classes(settings) > 0;
     TRY(read_both(leaf, place, err));
     memcpy(source->counts, leaf->counts, sizeof source->counts);
     source->users = (uint32_t)json_object_size(leaf->users);
@@ -321,6 +325,7 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
                  .is_text = block->items.vocabulary > 0,
                  .is_known = true,
                  .has_targets = dataset_has_targets(&block->items),
+                 .are_classes = settings_classes(&source->settings) > 0,
                  .to = {dataset_arrays(block, DATASET_TRAIN), dataset_arrays(block, DATASET_TEST)}};
     Status status = leaf.is_text              ? learn_texts(&leaf.texts, source, err)
                     : block->items.scales > 0 ? dataset_exact_begin(leaf.to, leaf.features, err)

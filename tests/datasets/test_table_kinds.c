@@ -144,7 +144,8 @@ static void parts_may_be_packed_and_have_to_fit_each_other(void **state) {
         {"a,b,label\n1,2,3\n",
          "has \"3\", a class that no training sample has; classes=N in --data says that labels are numbers below N"},
         {"b,a,label\n1,2,0\n", "test.csv:1: other columns than those of"},
-        {"a,b\n1,2\n", "test.csv:1: other columns than those of"},
+        {"a,b\n1,2\n", "test.csv:1: no column label, which"},
+        {"a\n1\n", "test.csv:1: other columns than those of"},
         {"a,b,label\n", "test.csv: no lines but the first"},
     };
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], text[TABLE_BYTES];

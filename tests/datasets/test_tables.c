@@ -140,6 +140,75 @@ static void folds_share_no_sample_and_have_all(void **state) {
                    "none of the 3 samples; give fewer folds");
 }
 
+static void write_rows(const char *folder, const char *name, int first) {
+    char text[256];
+    int used = snprintf(text, sizeof text, "a,label\n");
+    for (int i = 0; i < 5; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%d,%d\n", first + i, i % 2);
+    write_text(folder, name, text);
+}
+
+// Three layouts of the tables of clients b9 and b10: 90 to 94 and 100 to 104, and the tests.
+static void each_file_or_folder_may_be_a_client(void **state) {
+    static const struct {
+        const char *folders[2], *names[4]; // of b10, b9, and their tests; empty: none
+        bool has_tests;
+    } cases[] = {{{"", ""}, {"b10.csv", "b9.tsv", "", ""}, false},
+                 {{"b10", "b9"}, {"b10/train.csv", "b9/x_train.csv", "b10/test.csv", "b9/x_test.csv"}, true},
+                 {{"train", "test"}, {"train/b10.csv", "train/b9.csv", "test/b10.csv", "test/b9.csv"}, true}};
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];
+    Error err = {.message = ""};
+    Loaded loaded;
+    for (size_t c = 0; c < 3; c++) {
+        snprintf(path, sizeof path, "clients-%zu", c);
+        new_folder(folder, *state, path);
+        for (int i = 0; i < 2 && *cases[c].folders[i]; i++)
+            new_folder(path, folder, cases[c].folders[i]);
+        for (int i = 0; i < 4 && *cases[c].names[i]; i++)
+            write_rows(folder, cases[c].names[i], (i % 2 ? 90 : 100) + 200 * (i / 2));
+        assert_int_equal(load(&loaded, folder, 1, &err), STATUS_NOINPUT);
+        assert_non_null(strstr(err.message, "say client=file in --data, with the column to be learned"));
+        check_ok(load(&loaded, data_of(data, folder, "", "client=file"), 1, &err));
+        assert_int_equal(loaded.data.users, 2);
+        assert_string_equal(loaded.data.user_names, "b10"); // numbered as the values of a column are
+        assert_string_equal(loaded.data.user_names + 4, "b9");
+        assert_int_equal(loaded.data.test.count, cases[c].has_tests ? 10 : 2);
+        for (uint32_t s = 0; s < loaded.data.test.count; s++)
+            assert_int_equal(loaded.data.test.owners[s], (int)number_of(&loaded.data.test, s) % 100 >= 90);
+        for (uint32_t s = 0; s < loaded.data.train.count; s++)
+            assert_int_equal(loaded.data.train.owners[s], (int)number_of(&loaded.data.train, s) % 100 >= 90);
+        free(loaded.block);
+    }
+    write_rows(folder, "more.csv", 0);
+    assert_int_equal(load(&loaded, data_of(data, folder, "", "client=file"), 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "a table for each client, and a folder; give all the same form"));
+    new_folder(folder, *state, "clients-named-file");
+    write_text(folder, "b.csv", "file,label\n1,2\n");
+    assert_int_equal(load(&loaded, data_of(data, folder, "", "client=file"), 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "b.csv:1: a column is called file"));
+}
+
+static void a_pair_may_have_other_names(void **state) {
+    static const char *const names[][2] = {
+        {"mnist_train.csv", "mnist_test.csv"}, {"Gun_TRAIN.tsv", "Gun_TEST.tsv"}, {"x-Train.csv", "x-Test.csv"}};
+    char folder[SCRATCH_PATH_BYTES], name[32];
+    Error err = {.message = ""};
+    Loaded loaded;
+    for (size_t c = 0; c < 3; c++) {
+        snprintf(name, sizeof name, "pair-%zu", c);
+        new_folder(folder, *state, name);
+        write_rows(folder, names[c][0], 0);
+        write_rows(folder, names[c][1], 50);
+        check_ok(load(&loaded, folder, 1, &err));
+        assert_int_equal(loaded.data.test.count, 5);
+        assert_true(number_of(&loaded.data.test, 0) == 50 && number_of(&loaded.data.train, 0) == 0);
+        free(loaded.block);
+    }
+    write_rows(folder, "y_train.csv", 0); // two pairs: neither is meant
+    write_rows(folder, "y_test.csv", 0);
+    assert_int_equal(load(&loaded, folder, 1, &err), STATUS_NOINPUT);
+}
+
 static void clients_are_named_by_any_column_and_keep_tests_of_their_own(void **state) {
     char folder[SCRATCH_PATH_BYTES], text[4096];
     Loaded loaded;
@@ -199,7 +268,9 @@ static void a_table_may_be_packed(void **state) {
     free(loaded.block);
     scratch_write(scratch_path(other, folder, "t.data"), text, strlen(text));
     assert_int_equal(load(&loaded, other, 1, &err), STATUS_NOINPUT);
-    assert_non_null(strstr(err.message, "t.data: a table's name ends with .csv or .tsv"));
+    assert_non_null(strstr(err.message, "t.data: if it is a table whose columns are separated by"));
+    check_ok(load(&loaded, data_of(data, folder, "t.data", "label=label"), 1, &err)); // the setting says that it is one
+    free(loaded.block);
     packed[bytes - 6] ^= 1; // of the checksum
     scratch_write(path, packed, bytes);
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
@@ -450,6 +521,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(classes_are_numbered_by_their_sorted_names),
         cmocka_unit_test(each_class_gives_its_share_to_the_tests_by_the_seed),
         cmocka_unit_test(folds_share_no_sample_and_have_all),
+        cmocka_unit_test(each_file_or_folder_may_be_a_client),
+        cmocka_unit_test(a_pair_may_have_other_names),
         cmocka_unit_test(clients_are_named_by_any_column_and_keep_tests_of_their_own),
         cmocka_unit_test(the_first_line_tells_the_separator),
         cmocka_unit_test(a_table_may_be_packed),

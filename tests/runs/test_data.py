@@ -421,6 +421,21 @@ class Data(RunCase):
         _, err = self.call("eval", "run", "--data", "other.csv test-fraction=1", code=65)
         self.assertIn('other.csv: column sex has "d", a value that the model does not know; it knows f, m; leave such rows out, or train', err)
 
+    def test_whole_targets_are_classes_if_the_settings_say_so(self):
+        x, y, half = npy("<f4", (4, 2), struct.pack("<8f", *range(8))), npy("<f8", (4,), struct.pack("<4d", 0, 2, 1, 2)), npy("<f8", (4,), struct.pack("<4d", 0, 2, 1.5, 2))
+        self.archive("points.npz", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+        self.archive("halves.npz", {"x_train": x, "y_train": half, "x_test": x, "y_test": y})
+        samples = {part: {"u": ([[1.0, 2.0], [2.0, 1.0]], [0.0, 2.0])} for part in ("train", "test")}
+        self.leaf("points", samples)
+        samples["train"]["u"][1][0] = 0.5
+        self.leaf("halves", samples)
+        for data in ("points.npz", "points"):
+            self.train("--data", data + " classes=3", "--model", "linear classes", "--rounds", "1", "--out", "of-" + data)
+            self.assertEqual(len(json.loads(self.call("eval", "of-" + data, "--json")[0])["test_accuracy_by_class"]), 3)
+            self.assertIn("classes", self.call("train", "--data", data + " classes=2", "--model", "softmax", code=65)[1])
+        self.assertIn("1.5 of sample 2 is no class, though --data says classes=3", self.call("train", "--data", "halves.npz classes=3", "--model", "softmax", code=65)[1])
+        self.assertIn("no whole number, though --data says classes=N", self.call("train", "--data", "halves classes=3", "--model", "softmax", code=65)[1])
+
     def test_a_model_fills_gaps_as_those_of_its_training_samples(self):
         chance = random.Random(3)
         def table(name, middle, count, gap):

@@ -17,6 +17,7 @@
 #include "base/module.h"
 #include "base/text.h"
 #include "datasets/doubts.h"
+#include "datasets/formats/csv_files.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
 #include "fedavg/memory/dataset_segment.h"
@@ -196,7 +197,8 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
         if (list_place(listing, place) > 0) continue;
         struct stat about;
         char table[DATASET_PATH_BYTES];
-        if (dataset_other_table(table, place) || (stat(place, &about) == 0 && !S_ISDIR(about.st_mode)))
+        if (dataset_other_table(table, place) || csv_files_of_clients(place) > 1 ||
+            (stat(place, &about) == 0 && !S_ISDIR(about.st_mode)))
             return dataset_unknown(place, err);
         return fail(err, STATUS_NOINPUT,
                     "%s: no data set here or in the folders in it; `sounder help data` says what one looks like",
