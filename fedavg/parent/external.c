@@ -162,9 +162,12 @@ Status external_combine(External *external, double noise, uint32_t round, Error 
     make_updates(external);
     Status status = attempt(external, noise, round, &why);
     if (status == STATUS_UNAVAILABLE) {
-        log_warning("the aggregator failed in round %u: %s; another one does the round again", round, why.message);
+        const Error first = why;
         status = aggregator_restart(&external->aggregator, &why);
         if (status == STATUS_OK) status = attempt(external, noise, round, &why);
+        if (status == STATUS_OK)
+            log_warning("the aggregator failed in round %u: %s; another one has done the round again", round,
+                        first.message);
     }
     if (status == STATUS_OK) return STATUS_OK;
     if (status == STATUS_CANCELLED) return fail(err, status, "%s", why.message);

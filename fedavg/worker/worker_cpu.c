@@ -57,24 +57,30 @@ static void note_fault(const LocalModel *self, uint32_t client, uint32_t round, 
 
 // A worker takes the next client when it is done with one, so that a slow client holds up one worker and not the queue.
 // A fault of the trainer costs the job alone: it is done again, from weights and rows that are unchanged, by another
-// trainer.
+// trainer. A warning follows if that succeeds: otherwise the error of the run says what failed, once.
 static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), Job *job, uint32_t round,
                      Error *err) {
     char name[JOB_NAME_BYTES];
+    Error last;
     for (uint32_t faults = 0, kills = 0;;) {
         const uint64_t begin = clock_nanoseconds();
         self->by.fault = STATUS_OK;
         trainer_turn_begin_job(self);
         work(self, job, round);
-        if (self->by.fault == STATUS_OK) return STATUS_OK;
+        if (self->by.fault == STATUS_OK) {
+            if (faults + kills > 0)
+                log_warning("%s: its trainer failed in round %u: %s; another one has done the turn again", name, round,
+                            last.message);
+            return STATUS_OK;
+        }
         note_fault(self, name_job(name, work, job), round, clock_seconds_since(begin));
         if (self->by.trainer->process.was_killed)
             kills++;
         else
             faults++;
         if (faults == MOST_FAULTS || kills == MOST_KILLS || self->by.fault == STATUS_DATA) break;
-        log_warning("%s: its trainer failed in round %u: %s; another one does the turn again", name, round,
-                    self->by.why.message);
+        log_debug("%s: its trainer failed in round %u: %s", name, round, self->by.why.message);
+        last = self->by.why;
         Error why;
         if (trainer_restart(self->by.trainer, &why) == STATUS_OK) continue;
         self->by.why = why;

@@ -56,7 +56,7 @@ class Faults(TrainerCase):
     def test_the_servers_own_training_is_named_as_such(self):
         self.write("root.py", ROOT)
         _, err = self.run_with("root", "--algorithm", "fltrust", script="root.py", code=69)
-        self.assertIn("the server's own training: its trainer failed in round 1: ValueError: no root", err)
+        self.assertIn("sounder: error: --trainer, the server's own training in round 1: ValueError: no root", err)
         self.assertNotIn("client 0", err)
 
     def test_an_only_worker_whose_trainer_always_fails_ends_the_run(self):

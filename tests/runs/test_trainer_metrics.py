@@ -167,7 +167,7 @@ class TrainerMetrics(NodesCase, TrainerCase):
             with self.subTest(fault=fault):
                 _, err = self.run_job(fault, "--quiet", "--batch-size", "2", "--trainer-option", f"fault={fault}", code=69)
                 self.assertIn(sentence, err)
-                self.assertNotIn("another one does the turn again", err)
+                self.assertNotIn("another one has done the turn again", err)
         _, err = self.run_job("some-turns", "--quiet", "--trainer-option", "fault=some-turns", code=65)
         self.assertIn("counts hits in some turns, and none in those of 200 of 1200 samples; give hits= to every turn.add of a test, or to none", err)
 

@@ -285,7 +285,7 @@ class Nursery(TrainerCase):
         self.assertEqual((out, err), ("", ""))
         lines = self.log("run").splitlines()
         self.assertTrue(all(line.startswith(("nursery: ", "rank 0: ", "rank 1: ")) for line in lines), lines)
-        self.assertEqual(sum(line.endswith("one two") for line in lines), 4 + 2 * 5)  # four rehearsals
+        self.assertEqual(sum(line.endswith("one two") for line in lines), 5 + 2 * 5)  # five rehearsals
         self.train("--resume", "run", "--rounds", "3", "--quiet")
         self.assertGreater(len(self.log("run").splitlines()), len(lines))
 
@@ -308,6 +308,7 @@ class Nursery(TrainerCase):
         _, err = self.run_with("fails", "--trainer-option", "fault=raise", code=69)
         self.assertNotIn("leaked", err)
         self.assertRegex(err, r"rank \d: ValueError: the loss has no bottom\nsounder: error: .*\n$")
+        self.assertEqual((err.count("ValueError: "), err.count("warning")), (2, 0), err)  # the exception, and the sentence
 
     def test_a_full_disk_under_the_log_is_one_warning(self):
         self.write("talks.py", NUMPY.replace("    velocity = {}", "    velocity = {}\n    if turn.trains and not turn.rehearsal: print(('x' * 99 + '\\n') * 60000)"))
