@@ -2,6 +2,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 #define SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TRAINER_TEXT_BYTES = 2048, TRAINER_FOLDER_BYTES = 2048, TRAINER_HASH_BYTES = 17, HASH_SEED_BYTES = 12 };
@@ -16,6 +17,15 @@ typedef struct TrainerProgram {
     char versions[TRAINER_VERSIONS_BYTES]; // of its language and libraries, as it names them; "": it does not
 } TrainerProgram;
 
+// A turn that each start of a program makes before its others (trainer/witness.h).
+typedef struct TrainerWitness {
+    bool told;                // false: no such turn was made, and nothing is judged
+    uint64_t first, weights;  // hashes: of the weights before and after it
+    uint64_t files;           // hash of the program's files, with those that it has imported in it; 0: not told
+    uint32_t client, batches; // that it trained; batches: at most
+    double loss;              // mean
+} TrainerWitness;
+
 typedef struct TrainerPlan {
     char option[16];                   // that names the command, for messages: "--trainer"
     char command[TRAINER_TEXT_BYTES];  // words as a shell splits them; "": the engine trains
@@ -29,6 +39,7 @@ typedef struct TrainerPlan {
     uint64_t seed;                     // that its generators begin with
     char hash_seed[HASH_SEED_BYTES];   // PYTHONHASHSEED of the program
     TrainerProgram program;            // that later starts have to be
+    TrainerWitness witness;            // of its first start in this process
     double hang_seconds;               // its silence after which it is killed; 0: never
     double start_seconds;              // of its later starts, after which they are given up; 0: never
 } TrainerPlan;

@@ -24,7 +24,7 @@ typedef struct Checker {
 static Status train(float *weights, Checker *checker, uint32_t client, float added, Error *err) {
     Trainer *trainer = &checker->trainer;
     const size_t parameters = checker->memory->config->parameters;
-    TrainerTurn turn = trainer_trial(trainer, client, MOST_BATCHES);
+    TrainerTurn turn = trainer_trial(trainer, checker->memory->weights, client, MOST_BATCHES);
     TrainerAnswer answer;
     turn.checks = true;
     for (size_t i = 0; trainer->desk.shift && i < parameters; i++)

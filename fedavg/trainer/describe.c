@@ -146,7 +146,7 @@ static void serve_host(void *host) {
 static Status start(TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
                     TrainerHost *host, Error *err) {
     int fds[TRAINER_MOST_FDS];
-    if (host && plan->forks) return nursery_start(&host->nursery, process, plan, memory, desk_fd, err);
+    if (host) return nursery_start(&host->nursery, process, plan, memory, desk_fd, err);
     const size_t count = trainer_line_fds(fds, desk_fd, memory);
     return trainer_process_start(process, plan, fds, count,
                                  host ? trainer_output_fd(&host->output, OUTPUT_OF_NURSERY) : -1, err);
@@ -159,7 +159,7 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
     TRY(start(process, plan, memory, desk_fd, host, err));
     trainer_line_begin(&line, plan, memory, seed);
     put_whole(&line, "describe", 1);
-    if (host && plan->forks) put_whole(&line, "nursery", 1);
+    if (host) put_whole(&line, "nursery", 1);
     json_begin(&desk);
     put_whole(&desk, "fd", desk_fd);
     put_object(&line, "desk", &desk);
@@ -167,11 +167,11 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
     return trainer_process_receive(told, process, &wait, err);
 }
 
-// A program that can fork becomes the nursery: it has imported its modules and built its net by now, and does neither
-// again. Others end, and each worker starts the program for itself.
+// A program that rehearses becomes the nursery, if only until it has rehearsed: it has imported its modules and built
+// its net by now, and does neither again. Others end, and each worker starts the program for itself.
 static void settle(TrainerProcess *process, int desk_fd, const json_t *told, const TrainerPlan *plan,
                    TrainerHost *host) {
-    if (host && plan->forks && trainer_flag(told, "forks")) {
+    if (host && trainer_flag(told, "forks")) {
         nursery_adopt(&host->nursery, process, desk_fd);
         return;
     }

@@ -82,9 +82,8 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
 // turn leaves there reaches no round.
 static Status rehearse(Nursery *nursery, Error *err) {
     Trainer *trainer = &nursery->trainer;
-    TrainerTurn turn = trainer_trial(trainer, nursery->client, nursery->batches);
+    TrainerTurn turn = trainer_trial(trainer, nursery->first, nursery->client, nursery->batches);
     JsonObject line;
-    memcpy(trainer->desk.weights, nursery->first, trainer->memory->config->parameters * sizeof *nursery->first);
     turn.rehearses = true;
     turn.checks = nursery->rehearsals == REHEARSALS; // the one that finds the cause
     turn.keeps = trainer->desk.state != NULL;
@@ -138,7 +137,8 @@ static Status test(Nursery *nursery, Error *err) {
 static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) {
     const Trainer *trainer = &nursery->trainer;
     const RunConfig *config = trainer->memory->config;
-    const TrainerWitness now = trainer_witness_of(told, nursery->first, trainer->desk.weights, config->parameters);
+    const TrainerWitness now = trainer_witness_of(told, trainer_witness_hash(nursery->first, config->parameters),
+                                                  trainer->desk.weights, config->parameters);
     trainer_note_reads(trainer->memory->control, &config->trainer, told);
     if (nursery->rehearsals == 1) nursery->now = now;
     if (nursery->rehearsals > REHEARSALS)
@@ -217,7 +217,9 @@ static Status judge_start(Nursery *nursery, const json_t *told, Error *err) {
     const TrainerPlan *plan = &nursery->trainer.memory->config->trainer;
     const json_t *files = json_object_get(told, "files");
     if (files) TRY(trainer_hash_files(&nursery->now.files, plan, files, err));
+    nursery->now.client = nursery->client, nursery->now.batches = nursery->batches;
     if (!nursery->was_open) nursery->witness = nursery->now;
+    nursery->trainer.memory->control->config.trainer.witness = nursery->witness; // workers that start it compare
     const Status same = trainer_witness_judge(&nursery->witness, &nursery->now, plan, false, err);
     nursery->is_other = same != STATUS_OK;
     return same;
@@ -226,12 +228,13 @@ static Status judge_start(Nursery *nursery, const json_t *told, Error *err) {
 // Only after the rehearsal can the program tell whether it can be forked: threads and children mostly begin in the
 // first turn.
 static Status open_or_not(Nursery *nursery, const json_t *told, Error *err) {
-    if (!trainer_flag(told, "forks")) {
-        trainer_line_say_unforked(told);
+    const bool wanted = nursery->trainer.memory->config->trainer.forks;
+    TRY(judge_start(nursery, told, err));
+    if (wanted && !trainer_flag(told, "forks")) trainer_line_say_unforked(told);
+    if (!wanted || !trainer_flag(told, "forks")) {
         give_up(nursery);
         return STATUS_OK;
     }
-    TRY(judge_start(nursery, told, err));
     nursery->state = NURSERY_OPEN;
     nursery->was_open = true;
     nursery->opened_nanoseconds = clock_nanoseconds();

@@ -12,7 +12,8 @@
 // names. A test is made again after another one. Each start of the program makes the first rehearsal from the weights
 // that it makes itself, by which it is compared with the first start (witness.h). Then the program says whether it can
 // be forked: not with threads, with children or with an open GPU. If not, or if the nursery dies again and again,
-// control->forks is 0 and workers start trainers themselves.
+// control->forks is 0 and workers start trainers themselves, as with --trainer-start each; each such start makes the
+// first rehearsal, too, and is compared by it (trainer.c).
 //
 // Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
 // waits for the next one. A request brings the fork's line, its leash, its desk and its output. The nursery keeps the

@@ -9,6 +9,7 @@
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
 #include "fedavg/trainer/reads.h"
+#include "fedavg/trainer/witness.h"
 
 enum { MOST_FORKS = 10 }; // for one start of a trainer
 
@@ -17,6 +18,12 @@ enum { MOST_FORKS = 10 }; // for one start of a trainer
 static void beat(void *context) {
     const Trainer *trainer = context;
     atomic_fetch_add(&trainer->memory->control->pulses[trainer->rank].progress, 1);
+}
+
+// A number of the answer; `otherwise` if it is not there.
+static double number_of(const json_t *answer, const char *key, double otherwise) {
+    const json_t *value = json_object_get(answer, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
 static Status start_program(Trainer *trainer, int output, Error *err) {
@@ -38,6 +45,33 @@ static void make_first_line(JsonObject *line, const Trainer *trainer, bool forke
     put_whole(line, "parameters", (int64_t)memory->config->parameters);
     put_object(line, "desk", desk_told(&desk, &trainer->desk));
     trainer_line_put_tensors(line, &memory->tensors);
+    put_whole(line, "witness", memory->config->trainer.witness.told);
+}
+
+// A worker's own start of the program has to train the first client to the loss of the first start. The weights are
+// those that the program makes itself. Other first weights do no harm, since each turn begins with the run's.
+static Status check_witness(Trainer *trainer, const json_t *ready, Error *err) {
+    const RunConfig *config = trainer->memory->config;
+    const TrainerWitness *then = &config->trainer.witness;
+    const TrainerWait wait = {.silence_seconds = config->trainer.hang_seconds, .on_wait = beat, .context = trainer};
+    JsonObject line;
+    json_t *told;
+    if (!then->told || number_of(ready, "made", 0) == 0) return STATUS_OK;
+    const uint64_t first = trainer_witness_hash(trainer->desk.weights, config->parameters);
+    if (first != then->first) return STATUS_OK;
+    TrainerTurn turn = trainer_trial(trainer, NULL, then->client, then->batches);
+    turn.rehearses = true;
+    turn.keeps = trainer->desk.state != NULL;
+    if (turn.keeps) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
+    if (turn.shifts) memset(trainer->desk.shift, 0, config->parameters * sizeof *trainer->desk.shift);
+    trainer_turn_line(&line, trainer, &turn);
+    TRY(trainer_process_send(&trainer->process, &line, &wait, err));
+    TRY(trainer_process_receive(&told, &trainer->process, &wait, err));
+    const TrainerWitness now = trainer_witness_of(told, first, trainer->desk.weights, config->parameters);
+    trainer_note_reads(trainer->memory->control, &config->trainer, told);
+    json_decref(told);
+    desk_clear(&trainer->desk);
+    return trainer_witness_judge(then, &now, &config->trainer, false, err);
 }
 
 static Status start_once(Trainer *trainer, bool forked, Error *err) {
@@ -60,7 +94,8 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
     atomic_store_explicit(&trainer->memory->control->trainer_pids[trainer->rank],
                           pid > 0 && pid <= INT32_MAX ? (int32_t)pid : 0, memory_order_relaxed);
     // A fork has the memory of a program that was looked at.
-    const Status status = forked ? STATUS_OK : trainer_program_check(&trainer->memory->config->trainer, ready, err);
+    Status status = forked ? STATUS_OK : trainer_program_check(&trainer->memory->config->trainer, ready, err);
+    if (!forked && status == STATUS_OK) status = check_witness(trainer, ready, err);
     json_decref(ready);
     return status;
 }
@@ -134,7 +169,7 @@ void trainer_add_test(Trainer *trainer, const uint32_t *indices, uint32_t first,
         desk_add_batch(desk, order + done, count - done < size ? count - done : size);
 }
 
-TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches) {
+TrainerTurn trainer_trial(Trainer *trainer, const float *first, uint32_t client, uint32_t batches) {
     const RunMemory *memory = trainer->memory;
     const Training *training = &memory->config->training;
     const uint32_t size = training->batch_size;
@@ -142,7 +177,7 @@ TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches) {
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, client, &count);
     desk_clear(desk);
-    memcpy(desk->weights, memory->weights, memory->config->parameters * sizeof *desk->weights);
+    if (first) memcpy(desk->weights, first, memory->config->parameters * sizeof *desk->weights);
     for (uint32_t b = 0; b < batches && b * size < count; b++)
         desk_add_batch(desk, indices + b * size, count - b * size < size ? count - b * size : size);
     return (TrainerTurn){.round = 1,
@@ -205,12 +240,6 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
     if (!asks_gpu(trainer, turn)) return;
     put_whole(line, "asks_gpu", 1);
     trainer->has_asked_gpu = true;
-}
-
-// A number of the answer; `otherwise` if it is not there.
-static double number_of(const json_t *answer, const char *key, double otherwise) {
-    const json_t *value = json_object_get(answer, key);
-    return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
 void trainer_read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {

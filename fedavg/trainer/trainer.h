@@ -96,10 +96,10 @@ void trainer_close(Trainer *trainer);
 // Puts samples of a test on the desk: those with the numbers `indices` (count), or with NULL those from `first` on.
 void trainer_add_test(Trainer *trainer, const uint32_t *indices, uint32_t first, uint32_t count);
 
-// A turn of a trial: puts the run's first weights and the first batches of the client (at most `batches`) on the desk,
-// in the order of the data set, without shuffling, and returns the turn. Its rate is that of the options, which no
-// round has changed yet.
-TrainerTurn trainer_trial(Trainer *trainer, uint32_t client, uint32_t batches);
+// A turn of a trial: puts these weights (NULL: leaves those of the desk) and the first batches of the client (at most
+// `batches`) on the desk, in the order of the data set, without shuffling, and returns the turn. Its rate is that of
+// the options, which no round has changed yet.
+TrainerTurn trainer_trial(Trainer *trainer, const float *first, uint32_t client, uint32_t batches);
 
 // The first client from `client` on that has samples, going round.
 uint32_t trainer_client_from(const RunMemory *memory, uint32_t client);

@@ -8,12 +8,16 @@
 
 static const double NEAR = 1e-4; // of a loss: what processors and libraries differ by in two batches
 
-TrainerWitness trainer_witness_of(const json_t *told, const float *first, const float *weights, size_t count) {
+uint64_t trainer_witness_hash(const float *weights, size_t count) {
+    return XXH3_64bits(weights, count * sizeof *weights);
+}
+
+TrainerWitness trainer_witness_of(const json_t *told, uint64_t first, const float *weights, size_t count) {
     const json_t *sum = json_object_get(told, "loss_sum");
     const double samples = json_number_value(json_object_get(told, "samples"));
     return (TrainerWitness){.told = samples > 0,
-                            .first = XXH3_64bits(first, count * sizeof *first),
-                            .weights = XXH3_64bits(weights, count * sizeof *weights),
+                            .first = first,
+                            .weights = trainer_witness_hash(weights, count),
                             .loss =
                                 json_is_number(sum) && samples > 0 ? json_number_value(sum) / samples : (double)NAN};
 }

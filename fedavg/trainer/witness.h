@@ -2,7 +2,7 @@
 // itself and the samples of one client. A program that trains otherwise in a later start has other data, another base
 // or other numbers of words, which no hash of files shows.
 //
-//   witness = trainer_witness_of(told, first, weights, count);       // told: the answer
+//   witness = trainer_witness_of(told, first, weights, count);       // told: the answer; first: a hash
 //   TRY(trainer_witness_judge(&then, &witness, plan, accepts, err));
 #ifndef SOUNDER_FEDAVG_TRAINER_WITNESS_H
 #define SOUNDER_FEDAVG_TRAINER_WITNESS_H
@@ -15,15 +15,10 @@
 #include "base/err.h"
 #include "fedavg/rules/trainer_plan.h"
 
-typedef struct TrainerWitness {
-    bool told;               // false: no such turn was made, and nothing is judged
-    uint64_t first, weights; // hashes: of the weights before and after it
-    uint64_t files;          // hash of the program's files, with those that it has imported in it; 0: not told
-    double loss;             // mean
-} TrainerWitness;
+// first: hash of the weights (count) with which the turn began, of which `weights` are the trained ones.
+TrainerWitness trainer_witness_of(const json_t *told, uint64_t first, const float *weights, size_t count);
 
-// first, weights: (count).
-TrainerWitness trainer_witness_of(const json_t *told, const float *first, const float *weights, size_t count);
+uint64_t trainer_witness_hash(const float *weights, size_t count);
 
 // Warns if the first weights differ, or if only the trained weights do, as on another processor. DATA if the loss
 // or the files differ, which is a warning if the user accepts it.

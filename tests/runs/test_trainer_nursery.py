@@ -68,7 +68,8 @@ class Nursery(TrainerCase):
         self.run_with("each", "--trainer-start", "each")
         self.assertEqual(sorted(line for line in self.log("each").splitlines() if "starts" in line),
                          ["nursery: starts", "rank 0: starts", "rank 1: starts"])
-        self.assertNotIn("True", self.log("each"))
+        self.assertEqual(sorted(line for line in self.log("each").splitlines() if "True" in line),
+                         2 * ["nursery: True 0 20"] + 3 * ["nursery: True None 30"] + ["rank 0: True 0 20", "rank 1: True 0 20"])
 
     def test_what_a_program_keeps_from_turn_to_turn_is_named_before_round_1(self):
         serve = "\nsounder.serve({'w': np.zeros(2, np.float32)}, train, test)\n"

@@ -292,6 +292,18 @@ class Witness(TrainerCase):
         self.assertIn("otherwise than", self.resume("run", "--rounds", "3", code=65))
         self.assertIn("to other weights than when the run began", self.resume("run", "--rounds", "3", "--trainer", f"{sys.executable} trainer.py"))
 
+    def test_each_start_of_a_program_trains_what_its_first_one_has_trained(self):
+        self.write("trainer.py", WITNESSED.replace('aim = float(open("aim.txt").read())', 'starts = open("starts", "a+")\nstarts.write("x")\nstarts.flush()\n'
+                                                   'starts.seek(0)\naim = 3 if len(starts.read()) == 1 else float(open("aim.txt").read())'))
+        self.aim("3")
+        self.run_with("sound", "--rounds", "1", "--trainer-start", "each")
+        os.remove(self.path("starts"))
+        self.aim("4")
+        _, err = self.run_with("run", "--rounds", "1", "--trainer-start", "each", code=69)
+        self.assertIn("trains its first client otherwise than when the run began (loss 8.56125 then, 15.22 now): other data", err)
+        self.aim("3")
+        self.assertEqual(self.resume("sound", "--rounds", "2"), "")
+
     def test_a_module_that_a_turn_imports_is_of_the_program(self):
         self.write("trainer.py", WITNESSED.replace("    for x, y in turn.batches():", "    import rule\n    for x, y in turn.batches():", 1))
         self.write("rule.py", "factor = 1")

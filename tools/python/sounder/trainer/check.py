@@ -166,14 +166,12 @@ def _find(worker, still):
             cause = f"it uses {', '.join(dict.fromkeys(worker.kept))} of before the turn; make an optimizer in every turn, and draw from turn.generator or turn.random"
         if tensor:
             return f"a client trains to another {tensor} {when}: {cause}"
-    if not added:
-        return "a client trains to the same weights whatever an algorithm adds to its gradients: call turn.correct() before each step"
-    if figure:
-        return (f"the same weights have another {figure} when they are tested after another test: begin each test with nothing, "
-                "as by a metric's reset()")
-    if moved:
-        return f"a client trains {moved} in a turn in which it rests: leave the tensors of turn.still as they are"
-    return None
+    others = ((not added, "a client trains to the same weights whatever an algorithm adds to its gradients: call "
+                          "turn.correct() before each step"),
+              (figure, f"the same weights have another {figure} when they are tested after another test: begin each test "
+                       "with nothing, as by a metric's reset()"),
+              (moved, f"a client trains {moved} in a turn in which it rests: leave the tensors of turn.still as they are"))
+    return next((sentence for found, sentence in others if found), None)
 
 
 def check(net, train, test, data, exchange=None, device=None, whole_test=False, state=0, still=False, options=None, batch_size=8, lr=0.05,

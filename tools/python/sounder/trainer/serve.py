@@ -63,17 +63,30 @@ def _state_floats(state, net):
     return int(state(net) if callable(state) else state)
 
 
+def _flat(net):
+    """The weights that the program has made."""
+    return np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
+
+
+def _attach(net, desk, hello):
+    """Whether the desk has the weights that the program has made, for a turn that shows if this start is like the first."""
+    made = _flat(net) if hello.get("witness") and not net.moves() else None
+    net.attach(desk, hello["tensors"])
+    if made is not None:
+        desk.weights[...] = made
+    return made is not None
+
+
 def _describe(net, line, hello, whole_test, state, still, own):
     """The parent asks for names, shapes and initial values before the run begins. Returns the first line of this program as a nursery,
     or None: then the program has done its duty."""
-    values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
-        file.write(values.tobytes())
-    why = obstacle() if hello.get("nursery") else "it was not asked"
+        file.write(_flat(net).tobytes())
+    rehearses = bool(hello.get("nursery"))  # whether it can fork then is asked afterwards
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=int(own is None), whole_test=int(whole_test), state=state,
-              still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(not why), why=why,
-              remedy=remedy() if hello.get("nursery") and why else None, **net.statistics())
-    told = None if why else line.receive()
+              still=int(still), stays=net.stays.told(), files=own_files(), versions=versions(), forks=int(rehearses),
+              **net.statistics())
+    told = line.receive() if rehearses else None
     return told and {**hello, **told}
 
 
@@ -131,8 +144,8 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello, own=Non
         if hello is None:
             return
     desk = Desk(hello, hello["desk"]["fd"], state)
-    net.attach(desk, hello["tensors"])
-    line.send(ready=1, pid=os.getpid(), stays=net.stays.told(), files=own_files())
+    made = _attach(net, desk, hello)
+    line.send(ready=1, pid=os.getpid(), stays=net.stays.told(), files=own_files(), made=int(made))
     while (told := line.receive()) is not None:
         if told.get("forks"):
             _be_nursery(line, desk, requests)
