@@ -240,13 +240,15 @@ const Command commands[] = {
      .run = command_retime},
     {.name = "top",
      .also = "watch status",
-     .arguments = "[RUN] [--once]",
+     .arguments = "[RUN|SWEEP] [--once]",
      .summary = "watch a run while it trains",
-     .description = "Shows a run ten times a second: rounds and the time left, the history of accuracy and loss, and "
-                    "for each rank whether it computes, how long it waited at the barrier in the last round, how many "
-                    "clients it trained, and its memory; the slowest clients, lost workers, bytes. RUN defaults to the "
-                    "active run below runs/, or to the last one that began. It reads the run's files, /proc and, "
-                    "read-only, the shared memory with the run's jobs; q quits, and the run continues.",
+     .description =
+         "Shows a run ten times a second: rounds and the time left, the history of accuracy and loss, and "
+         "for each rank whether it computes, how long it waited at the barrier in the last round, how many "
+         "clients it trained, and its memory; the slowest clients, lost workers, bytes. For the folder of a sweep "
+         "it shows a line for each run, those that train first. RUN defaults to the active run below runs/, or to the "
+         "last one that began. It reads the run's files, /proc and, "
+         "read-only, the shared memory with the run's jobs; q quits, and the run continues.",
      .options = &top_options,
      .most = 1,
      .run = command_top},

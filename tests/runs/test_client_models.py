@@ -134,6 +134,13 @@ class ClientModels(RunCase):
             with self.subTest(arguments):
                 self.assertIn(sentence, self.call(*arguments, code=code)[1])
         self.train("--data", "own", "--model", "softmax", "--algorithm", "hogwild", "--workers", "1", "--rounds", "1", "--quiet", "--device", "cpu", "--out", "wild")
+        with open(self.path("named.csv"), "w") as file:
+            file.write("x,label,site\n" + "".join(f"{i % 5},{i % 2},{('Ulm', '10', 'Bonn')[i % 3]}\n" for i in range(60)))
+        self.train("--data", "named.csv client=site", "--model", "softmax", "--rounds", "1", "--quiet", "--device", "cpu", "--out", "named")
+        for typed, number, shown in (("Bonn", 1, "Bonn"), ("10", 0, "10"), ("2", 2, "Ulm")):
+            self.assertEqual(json.loads(self.call("eval", "named", "--client", typed, "--json")[0])["client"], number)
+            self.assertIn(f"client {shown} after 1 rounds", self.call("eval", "named", "--client", typed)[0])
+        self.assertIn("--client Bon: named has no such client; did you mean Bonn?", self.call("eval", "named", "--client", "Bon", code=64)[1])
         self.assertIn("no client of --algorithm hogwild trains on its own", self.call("eval", "wild", "--client", "0", code=64)[1])
 
 

@@ -190,6 +190,17 @@ class Top(RunCase):
             self.seen += os.read(parent, 65536)
         return self.seen
 
+    def test_the_folder_of_a_sweep_is_a_line_for_each_run(self):
+        self.write_run("sweep/lr=0.1", 4)
+        self.write_run("sweep/" + 30 * "x" + ",seed=2", 8)
+        os.makedirs(self.path("sweep/none"))
+        lines = self.top("sweep/", "--once").splitlines()
+        self.assertEqual(lines, ["sounder top  sweep  2 runs: 0 finished, 0 running, 2 neither",
+                                 f"{'lr=0.1':29} [#####.....]  50%  stopped   40.00%", "~" + 21 * "x" + ",seed=2 [##########] 100%  stopped   80.00%"])
+        self.start(*LONG, "--out", "sweep/now")
+        wait_until(lambda: re.search(r"(?m)^now +\[.*running .*ETA", self.top("sweep", "--once")))
+        self.assertTrue(self.top("sweep", "--once").splitlines()[1].startswith("now"))
+
     def test_only_the_screen_loads_ncurses(self):
         told = subprocess.run(["ldd", SOUNDER], text=True, capture_output=True).stdout
         self.assertNotIn("curses", told)

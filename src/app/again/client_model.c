@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/train/client_names.h"
 #include "app/train/run_metrics.h"
 #include "app/train/run_trust.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "fedavg/rules/training.h"
 #include "fedavg/worker/evaluation.h"
 #include "fedavg/worker/local_test.h"
@@ -36,17 +38,25 @@ static Status test_client(ClientModel *self, uint32_t client, Error *err) {
                 self->local.by.why.message);
 }
 
-Status client_model_open(ClientModel *self, const char *folder, uint32_t client, Error *err) {
+static Status find_client(uint32_t *client, const ReopenedRun *run, const char *typed, Error *err) {
+    const uint32_t clients = run->memory.config->clients;
+    ClientNames names;
+    TRY(client_names_find(&names, &run->memory, &run->options, err));
+    const Status status = client_names_number(client, &names, clients, typed, run->folder.path, err);
+    client_names_free(&names);
+    return status;
+}
+
+Status client_model_open(ClientModel *self, const char *folder, const char *typed, Error *err) {
+    uint32_t client;
     char config[RUN_PATH_BYTES];
     snprintf(config, sizeof config, "%.4000s/config.yaml", folder);
     if (access(config, R_OK) != 0)
-        return fail_errno(err, STATUS_NOINPUT, "--client %u: needs the folder of a run, and %.200s has no config.yaml",
-                          client, folder);
+        return fail_errno(err, STATUS_NOINPUT,
+                          "--client %.60s: needs the folder of a run, and %.200s has no config.yaml", typed, folder);
     TRY(run_trust_programs(folder, false, err));
     TRY(reopened_run_open(&self->run, folder, folder, "it has no model of a client's", err));
-    const uint32_t clients = self->run.memory.config->clients;
-    if (client >= clients)
-        return fail(err, STATUS_USAGE, "--client %u: %.200s has clients from 0 to %u", client, folder, clients - 1);
+    TRY(find_client(&client, &self->run, typed, err));
     TRY(reopened_run_restore(&self->run, &self->round, err));
     if (self->round == 0)
         return fail(err, STATUS_NOINPUT, "%.200s has no checkpoint; sounder train --resume %.200s writes one", folder,
@@ -91,11 +101,18 @@ Status client_model_tell(const ClientModel *self, bool json, Error *err) {
     const double samples = (double)test->samples, loss = test->loss_sum / samples;
     const char *data = local_test_data_name(&self->run.memory.partition), *what = strchr(data, ' ') + 1;
     if (json) return tell_json(self, data, err);
-    printf("client %u after %u rounds, %s%s: ", test->client, self->round,
+    ClientNames names;
+    Error ignored; // without memory the number tells it
+    char number[CLIENT_NUMBER_BYTES], name[CLIENT_SHOWN_BYTES];
+    if (client_names_find(&names, &self->run.memory, &self->run.options, &ignored) != STATUS_OK)
+        names = (ClientNames){0};
+    disarm_text(text_cut(name, sizeof name, client_name(number, &names, test->client)));
+    printf("client %s after %u rounds, %s%s: ", name, self->round,
            self->is_own    ? "its own model"
            : self->is_kept ? "the model it keeps"
                            : "the global model",
            self->has_trained || (!self->is_own && !self->is_kept) ? "" : " (it has never trained)");
+    client_names_free(&names);
     if (test->samples == 0)
         printf("no test, for it has no %s\n", what);
     else if (is_judged(self))

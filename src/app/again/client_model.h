@@ -3,7 +3,7 @@
 // to the bit.
 //
 //   ClientModel model = {0};
-//   Status status = client_model_open(&model, "runs/a", 3, err);
+//   Status status = client_model_open(&model, "runs/a", "H03", err);
 //   ... model.test.hits of model.test.samples; model.weights
 //   client_model_close(&model);                                     // also after a failure
 #ifndef SOUNDER_APP_AGAIN_CLIENT_MODEL_H
@@ -25,8 +25,9 @@ typedef struct ClientModel {
     const float *weights; // (parameters); borrowed from local, or the global model
 } ClientModel;
 
-// folder: of a run that has a checkpoint. USAGE if it has no such client, or if another process works in it.
-Status client_model_open(ClientModel *model, const char *folder, uint32_t client, Error *err);
+// folder: of a run that has a checkpoint. client: its name, or its number where none is called so. USAGE if the run has
+// no such client, or if another process works in it.
+Status client_model_open(ClientModel *model, const char *folder, const char *client, Error *err);
 void client_model_close(ClientModel *model);
 
 // Prints the test, as a sentence or as JSON.

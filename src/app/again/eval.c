@@ -207,13 +207,13 @@ static Status evaluate_client(const Options *options, const char *path, Error *e
         if (!goes)
             return fail(
                 err, STATUS_USAGE,
-                "--client %d does not go with --%s: it is tested as the run tests it; sounder export RUN --client "
-                "%d writes its model, which eval takes with all options",
+                "--client %.60s does not go with --%s: it is tested as the run tests it; sounder export RUN --client "
+                "%.60s writes its model, which eval takes with all options",
                 options->client, option_table[i].name, options->client);
     }
     ClientModel *model = calloc(1, sizeof *model);
     if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
-    Status status = client_model_open(model, path, (uint32_t)options->client, err);
+    Status status = client_model_open(model, path, options->client, err);
     if (status == STATUS_OK) status = client_model_tell(model, options->json, err);
     client_model_close(model);
     free(model);

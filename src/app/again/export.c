@@ -38,7 +38,7 @@ typedef struct ExportOptions {
     const char *run;                    // the run's folder; borrowed from argv
     int rounds;                         // the first rounds that are wanted; 0: all
     char federation[OPTION_TEXT_BYTES]; // the folder to write
-    int client;                         // whose model is wanted; -1: the federation is
+    char client[OPTION_TEXT_BYTES];     // whose model is wanted, a name or a number; "": the federation is
     char out[OPTION_TEXT_BYTES];        // its file; "": in the run's folder
     char peft[OPTION_TEXT_BYTES];       // a folder for the adapter of the trainer's net
     char flower[OPTION_TEXT_BYTES];     // a folder for the run as a Flower app
@@ -53,8 +53,8 @@ static const Option rows[] = {
              "and the weights"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .placeholder = "N", .derived = "all",
      .minimum = 1, .maximum = 1000000, .help = "only the first N rounds"},
-    {.name = "client", .type = OPTION_WHOLE, FIELD(client), .placeholder = "K", .derived = "the federation",
-     .minimum = 0, .maximum = 999999, .help = "write the model of client K instead, after the last checkpoint: what stays with the client, joined "
+    {.name = "client", .type = OPTION_TEXT, FIELD(client), .placeholder = "K|NAME", .derived = "the federation",
+     .help = "write the model of client number K (from 0), or of the one called NAME, instead, after the last checkpoint: what stays with the client, joined "
              "with the global model (fedper, fedbn, lg-fedavg, ...), or its own whole model (ditto, pfedme, ...; the replica of easgd, the last model of moon)"},
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .placeholder = "FILE", .derived = "RUN/client-K.safetensors",
      .help = "file of the client's model"},
@@ -81,7 +81,7 @@ typedef struct Export {
 
 static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
     const char *seen[ROWS] = {NULL};
-    *options = (ExportOptions){.client = -1};
+    *options = (ExportOptions){.run = NULL};
     for (int next = 0; next < argc;) {
         if (argv[next][0] != '-') {
             TRY(option_take_word(&options->run, argv[next++], "run", err));
@@ -93,10 +93,10 @@ static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
                         "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
         TRY(option_read_next(options, seen, &next, argc, argv, &export_options, err));
     }
-    const bool of_client = options->client >= 0;
+    const bool of_client = options->client[0];
     if (of_client && (options->federation[0] || options->rounds > 0))
-        return fail(err, STATUS_USAGE, "--client %d writes a model, --federation what all clients did; leave one out",
-                    options->client);
+        return fail(err, STATUS_USAGE,
+                    "--client %.60s writes a model, --federation what all clients did; leave one out", options->client);
     if (!of_client && options->out[0])
         return fail(err, STATUS_USAGE, "--out %.200s: only used with --client; add that or leave --out out",
                     options->out);
@@ -367,7 +367,7 @@ static Status export_federation(Export *self, int *exit_code, Error *err) {
 static Status export_client(const ExportOptions *options, Error *err) {
     ClientModel *model = calloc(1, sizeof *model);
     if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
-    Status status = client_model_open(model, options->run, (uint32_t)options->client, err);
+    Status status = client_model_open(model, options->run, options->client, err);
     if (status == STATUS_OK) status = client_model_write(model, options->out, err);
     if (status == STATUS_OK) status = client_model_tell(model, false, err);
     client_model_close(model);
@@ -377,7 +377,7 @@ static Status export_client(const ExportOptions *options, Error *err) {
 
 static Status export_asked(Export *self, int *exit_code, Error *err) {
     const ExportOptions *options = &self->options;
-    if (options->client >= 0) return export_client(options, err);
+    if (options->client[0]) return export_client(options, err);
     if (options->peft[0] || options->flower[0]) TRY(run_trust_programs(options->run, false, err));
     if (options->peft[0]) return export_program(options->run, "peft", options->peft, err);
     if (options->flower[0]) return export_flower(options->run, options->flower, err);

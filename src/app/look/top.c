@@ -1,8 +1,5 @@
 // Part of command.h: `sounder top` shows a run while it trains.
-#include <dlfcn.h>
 #include <math.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,61 +9,10 @@
 #include "app/command.h"
 #include "app/look/look_options.h"
 #include "app/look/past_run.h"
-#include "app/look/top_screen.h"
+#include "app/look/top_page.h"
 #include "app/look/top_state.h"
+#include "app/look/top_sweep.h"
 #include "app/train/progress.h"
-#include "base/module.h"
-#include "base/text.h"
-
-enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3, SUSPEND = 26 }; // Ctrl-C and Ctrl-Z as keys
-
-// The screen as text.
-typedef struct Page {
-    char lines[SCREEN_LINES][SCREEN_COLUMNS];
-    int count, columns;
-} Page;
-
-static void put_line(Page *page, const char *text) {
-    if (page->count == SCREEN_LINES) return;
-    char *line = page->lines[page->count++], *end = line;
-    disarm_text(text_cut(line, SCREEN_COLUMNS, text));
-    for (int letters = 0; *end && letters < page->columns; letters++)
-        end += text_letter(end);
-    while (end > line && end[-1] == ' ')
-        end--;
-    *end = '\0';
-}
-
-// Adds a line and cuts it if it is too long.
-static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_line(Page *page, const char *format, ...) {
-    char text[4 * SCREEN_COLUMNS];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    put_line(page, text);
-}
-
-// Adds a text; if it is too long for a line, breaks it at two blanks and continues in the next line.
-static void add_parts(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_parts(Page *page, const char *format, ...) {
-    char text[4 * SCREEN_COLUMNS], *line = text;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    while (strlen(line) > (size_t)page->columns) {
-        char *gap = NULL;
-        for (char *next = line + 1; (next = strstr(next, "  ")) && next - line <= page->columns; next++)
-            gap = next;
-        if (!gap) break;
-        *gap = '\0';
-        put_line(page, line);
-        line = gap + 2;
-    }
-    put_line(page, line);
-}
 
 // Draws values as shades from the lowest to the highest; if they are more than `width`, only some of them, from the
 // first to the last.
@@ -94,7 +40,7 @@ static void add_head(Page *page, const TopState *state) {
     const Options *options = &run->options;
     const uint32_t rounds = (uint32_t)options->rounds;
     const double share = rounds > 0 ? (double)run->rounds / rounds : 0;
-    add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
+    page_add(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
              options_net(label, options), options->data, (unsigned long long)options->seed);
     if (run->state == RUN_RUNNING && run->rounds > 0 && run->rounds < rounds)
         duration_text(left, state->seconds_lately * (rounds - run->rounds));
@@ -107,9 +53,9 @@ static void add_head(Page *page, const TopState *state) {
         snprintf(progress, sizeof progress, "[%.*s%.*s] ", full, "############################", cells - full,
                  "............................");
     }
-    add_parts(page, "%s%s%s", round, progress, facts);
+    page_add_parts(page, "%s%s%s", round, progress, facts);
     if (state->is_chosen && run->state != RUN_RUNNING)
-        add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
+        page_add(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
 }
 
 static void add_tests(Page *page, const TopState *state) {
@@ -126,15 +72,15 @@ static void add_tests(Page *page, const TopState *state) {
     if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
     if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, past_run_number(run->values, loss_key));
     if (!isnan(run->best))
-        add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(name, figure),
-                  run_figure_number(now, figure, run_figure_in(run->values, figure)),
-                  run_figure_number(best, figure, run->best), run->best_round, test, training);
+        page_add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(name, figure),
+                       run_figure_number(now, figure, run_figure_in(run->values, figure)),
+                       run_figure_number(best, figure, run->best), run->best_round, test, training);
     else if (*training)
-        add_line(page, "%s", training + 2);
+        page_add(page, "%s", training + 2);
     spark(sparks, state->figures, state->tests, width);
-    if (!isnan(run->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(name, figure), sparks);
+    if (!isnan(run->best) && !is_loss) page_add(page, " %-9s %s", run_figure_name(name, figure), sparks);
     spark(sparks, state->losses, state->tests, width);
-    if (state->tests > 0) add_line(page, " %s loss %s", set, sparks);
+    if (state->tests > 0) page_add(page, " %s loss %s", set, sparks);
 }
 
 static const char *process_name(const TopState *state, const TopRank *rank) {
@@ -148,12 +94,12 @@ static void add_ranks(Page *page, const TopState *state) {
     char memory[32], wait[32], speed[32], client[32], cpu[32];
     const TopPhase *phase = &state->phase;
     if (state->ranks == 0) return;
-    add_line(page, "%s", "");
+    page_add(page, "%s", "");
     if (phase->kind == PHASE_TRAIN)
-        add_line(page, "round %u trains: %u of %u done", phase->round, phase->done, phase->jobs);
+        page_add(page, "round %u trains: %u of %u done", phase->round, phase->done, phase->jobs);
     if (phase->kind == PHASE_EVALUATE)
-        add_line(page, "round %u is tested: %u of %u parts", phase->round, phase->done, phase->jobs);
-    add_line(page, "rank  now     waited  clients  samples/s   private      cpu  client");
+        page_add(page, "round %u is tested: %u of %u parts", phase->round, phase->done, phase->jobs);
+    page_add(page, "rank  now     waited  clients  samples/s   private      cpu  client");
     for (int i = 0; i < state->ranks; i++) {
         const TopRank *rank = &state->rank[i];
         snprintf(wait, sizeof wait, isnan(rank->waited_share) ? "-" : "%.1f%%", 100 * rank->waited_share);
@@ -162,11 +108,11 @@ static void add_ranks(Page *page, const TopState *state) {
         snprintf(memory, sizeof memory, "%.1f MB", (double)rank->private_bytes / 1e6);
         snprintf(cpu, sizeof cpu, "%.1f s", rank->cpu_seconds);
         const bool is_there = rank->process, trains = is_there && i < MAX_WORKERS && phase->client[i];
-        add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %7s  %s", i, process_name(state, rank), wait, rank->clients,
+        page_add(page, "%4d  %-6s %7s  %7u  %9s  %8s  %7s  %s", i, process_name(state, rank), wait, rank->clients,
                  speed, is_there ? memory : "", is_there ? cpu : "", trains ? client : "");
     }
     if (state->nodes > 1)
-        add_line(page, "%d other node%s  %12u", state->nodes - 1, state->nodes == 2 ? " " : "s", state->last.elsewhere);
+        page_add(page, "%d other node%s  %12u", state->nodes - 1, state->nodes == 2 ? " " : "s", state->last.elsewhere);
 }
 
 static void add_tail(Page *page, const TopState *state) {
@@ -176,8 +122,8 @@ static void add_tail(Page *page, const TopState *state) {
         length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
                                    state->last.slowest[i].client, state->last.slowest[i].seconds,
                                    state->last.slowest[i].samples);
-    add_line(page, "%s", "");
-    if (*slow) add_parts(page, "slowest clients%s", slow);
+    page_add(page, "%s", "");
+    if (*slow) page_add_parts(page, "slowest clients%s", slow);
     const PastRun *run = &state->run;
     const double rate = past_run_number(run->values, "samples_per_second"),
                  simulated = past_run_number(run->values, "simulated_seconds_total"),
@@ -186,10 +132,11 @@ static void add_tail(Page *page, const TopState *state) {
     snprintf(speed, sizeof speed, isnan(rate) ? "-" : "%.0f", rate);
     if (run->options.trainer[0])
         snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", run->trainer_restarts);
-    add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, run->workers_lost, restarts,
-              state->refused);
+    page_add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, run->workers_lost, restarts,
+                   state->refused);
     if (!isnan(bytes))
-        add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", bytes / 1e6, isnan(simulated) ? 0 : simulated);
+        page_add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", bytes / 1e6,
+                       isnan(simulated) ? 0 : simulated);
 }
 
 static void make_page(Page *page, const TopState *state, int columns) {
@@ -199,16 +146,6 @@ static void make_page(Page *page, const TopState *state, int columns) {
     if (state->run.rounds > 0) add_tests(page, state);
     add_ranks(page, state);
     if (state->run.rounds > 0) add_tail(page, state);
-}
-
-// The last row names the key that quits: blank lines, then the lowest lines, make room for it.
-static void add_keys(Page *page, int rows) {
-    for (int i = page->count - 1; i > 0 && page->count >= rows; i--)
-        if (!page->lines[i][0])
-            memmove(page->lines[i], page->lines[i + 1], sizeof page->lines[0] * (size_t)(--page->count - i));
-    if (page->count >= rows) page->count = rows > 1 ? rows - 1 : 1;
-    if (page->count < SCREEN_LINES && page->count + 1 < rows) add_line(page, "%s", "");
-    if (page->count < rows) add_line(page, "q quits; Ctrl-C, too: the run goes on");
 }
 
 // The run -------------------------------------------------------------------------------------------------------------
@@ -248,25 +185,16 @@ static void print_once(const TopState *state, Page *page) {
 }
 
 static Status watch(TopState *state, Page *page, Error *err) {
-    const TopScreen *screen = module_symbol("sounder_top.so", "top_screen", false);
+    const TopScreen *screen = page_open_screen(err);
     int rows, columns, key = 0;
-    if (!screen)
-        return fail(err, STATUS_UNAVAILABLE,
-                    "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !screen->open())
-        return fail(err, STATUS_UNAVAILABLE,
-                    "sounder top needs a terminal; sounder top --once prints one screen anywhere");
+    if (!screen) return STATUS_UNAVAILABLE;
     Status status = STATUS_OK;
-    while (key != 'q' && key != 'Q' && key != INTERRUPT && status == STATUS_OK) {
+    while (!page_is_quit(key) && status == STATUS_OK) {
         screen->size(&rows, &columns);
         make_page(page, state, columns < SCREEN_COLUMNS ? columns : SCREEN_COLUMNS - 1);
-        add_keys(page, rows);
+        page_add_keys(page, rows);
         screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
-        key = screen->key(REFRESH_MILLISECONDS);
-        if (key == SUSPEND) { // returns to the shell; drawing opens the screen again
-            screen->close();
-            kill(0, SIGTSTP);
-        }
+        key = page_next_key(screen);
         status = top_state_refresh(state, err);
     }
     screen->close();
@@ -279,16 +207,17 @@ Status command_top(int argc, char **argv, int *exit_code, Error *err) {
     char path[4096];
     TRY(look_options_parse(&options, command_find("top"), argc, argv, err));
     static char *const usual[] = {"runs"};
-    const bool is_named = options.folder_count > 0 && !is_sweep(options.folders[0]);
+    const bool is_named = options.folder_count > 0, is_list = is_named && is_sweep(options.folders[0]);
     if (is_named)
         snprintf(path, sizeof path, "%s", options.folders[0]);
     else
-        TRY(find_run(path, options.folder_count > 0 ? options.folders : usual, err));
+        TRY(find_run(path, usual, err));
     TopState *state = calloc(1, sizeof *state);
     Page *page = calloc(1, sizeof *page);
-    Status status =
-        state && page ? top_state_open(state, path, err) : fail(err, STATUS_OS, "no memory for sounder top");
-    if (status == STATUS_OK) {
+    Status status = !state || !page ? fail(err, STATUS_OS, "no memory for sounder top")
+                    : is_list       ? top_sweep_show(path, options.once, page, err)
+                                    : top_state_open(state, path, err);
+    if (status == STATUS_OK && !is_list) {
         state->is_chosen = !is_named;
         if (options.once)
             print_once(state, page);

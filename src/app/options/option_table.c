@@ -576,9 +576,9 @@ const Option option_table[] = {
      .also = "tb tensor-board summary-writer",
      .preset = "true", .may_change = true,
      .help = "write OUT/tensorboard/ during the run, for tensorboard --logdir OUT; --tensorboard=false: do not"},
-    {.name = "client", .type = OPTION_WHOLE, FIELD(client), .group = GROUP_RUN, .eval = true, .not_train = true,
-     .unsaved = true, .placeholder = "K", .derived = "the whole test set", .minimum = 0, .maximum = 999999, .may_change = true,
-     .help = "with sounder eval RUN: test the model of client K, its own if the algorithm trains such, else the global one, on the client's "
+    {.name = "client", .type = OPTION_TEXT, FIELD(client), .group = GROUP_RUN, .eval = true, .not_train = true,
+     .unsaved = true, .placeholder = "K|NAME", .derived = "the whole test set", .may_change = true,
+     .help = "with sounder eval RUN: test the model of client number K (from 0), or of the one called NAME, its own if the algorithm trains such, else the global one, on the client's "
              "own samples, as the run does (with --json alone)"},
     {.name = "confusion", .type = OPTION_FLAG, FIELD(confusion), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .preset = "false", .may_change = true,

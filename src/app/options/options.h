@@ -127,7 +127,7 @@ typedef struct Options {
     char trace[OPTION_TEXT_BYTES];       // "": no trace
     bool tensorboard;                    // true
     bool confusion, json;                // of sounder eval: false
-    int client;                          // of sounder eval: whose model is tested, if given
+    char client[OPTION_TEXT_BYTES];      // of sounder eval: whose model is tested, a name or a number; "": none
     char predictions[OPTION_TEXT_BYTES]; // of sounder eval; "": none
     char confusion_file[OPTION_TEXT_BYTES]; // of sounder eval; "": none
     int nodes;                              // machines that take part; set by mpirun or srun, not an option; 1

@@ -1,8 +1,11 @@
 #include "client_names.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/suggest.h"
 #include "datasets/partition/partitioner.h"
 
 Status client_names_find(ClientNames *names, const RunMemory *memory, const Options *options, Error *err) {
@@ -38,6 +41,26 @@ const char *client_name(char number[CLIENT_NUMBER_BYTES], const ClientNames *nam
     if (client < names->count && names->all[client]) return names->all[client];
     snprintf(number, CLIENT_NUMBER_BYTES, "%u", client);
     return number;
+}
+
+Status client_names_number(uint32_t *client, const ClientNames *names, uint32_t clients, const char *typed,
+                           const char *folder, Error *err) {
+    Suggestion suggestion = {.typed = typed};
+    char *end;
+    for (uint32_t i = 0; i < names->count; i++) {
+        if (!names->all[i]) continue;
+        *client = i;
+        if (strcmp(names->all[i], typed) == 0) return STATUS_OK;
+        suggestion_consider(&suggestion, names->all[i]);
+    }
+    const unsigned long number = strtoul(typed, &end, 10);
+    *client = (uint32_t)number;
+    if (isdigit((unsigned char)*typed) && !*end && number < clients) return STATUS_OK;
+    if (!suggestion.best)
+        return fail(err, STATUS_USAGE, "--client %.60s: %.200s has clients from 0 to %u%s", typed, folder, clients - 1,
+                    names->count > 0 ? "; sounder runs RUN --clients lists their names" : "");
+    return fail(err, STATUS_USAGE, "--client %.60s: %.200s has no such client; did you mean %.60s?", typed, folder,
+                suggestion.best);
 }
 
 void put_client_names(JsonObject *object, const ClientNames *names, uint32_t every) {

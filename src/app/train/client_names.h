@@ -13,7 +13,7 @@
 #include "fedavg/memory/run_memory.h"
 #include "io/json.h"
 
-enum { CLIENT_NUMBER_BYTES = 16 };
+enum { CLIENT_NUMBER_BYTES = 16, CLIENT_SHOWN_BYTES = 64 };
 
 // A name is borrowed from the data; NULL: the client is known by its number.
 typedef struct ClientNames {
@@ -27,6 +27,10 @@ void client_names_free(ClientNames *names);
 
 // The name of a client; its number, written to `number`, if it has none.
 const char *client_name(char number[CLIENT_NUMBER_BYTES], const ClientNames *names, uint32_t client);
+
+// Finds a client of a run (folder) by its name, or by its number where none is called so. Fails with USAGE.
+Status client_names_number(uint32_t *client, const ClientNames *names, uint32_t clients, const char *typed,
+                           const char *folder, Error *err);
 
 // Puts "client_names", one for every N-th client and null for a number, if some client has a name.
 void put_client_names(JsonObject *object, const ClientNames *names, uint32_t every);
