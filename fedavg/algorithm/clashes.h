@@ -46,7 +46,7 @@
     X(ATTACKS_UPDATES, "attack") X(ATTACKS_SAMPLES, "attack") X(CRAFTS, "attack") X(BACKDOOR, "attack") \
     X(SCALES_BY_SHARE, "attack") X(SOME_CLIENTS, "clients-per-round") X(DRAWS_ALL, "clients-per-round") X(WEIGHS_CLIENTS, "client-weights") X(GROWS, "cohort-schedule") \
     X(SAMPLES_UNEVENLY, "sampling") X(SAMPLES_OUT_OF_TURN, "sampling") X(SAMPLES_IN_TURN, "sampling") X(SAMPLES_SOME, "sampling") \
-    X(SAMPLES_AT_ONCE, "sampling") X(OVER_SELECTS, "over-selection") X(DROPS_OUT, "drop-out") X(WITHOUT, "without") X(NEW_CLIENTS, "new-clients") \
+    X(SAMPLES_AT_ONCE, "sampling") X(OVER_SELECTS, "over-selection") X(DROPS_OUT, "drop-out") X(FAILS, "failures") X(WITHOUT, "without") X(NEW_CLIENTS, "new-clients") \
     X(STRAGGLES, "stragglers") X(DROPS_STRAGGLERS, "stragglers") X(ENDS_ROUNDS, "deadline") \
     X(TIMES, "client-time") X(TIME_FILE, "client-time") X(TIMES_UPLOADS, "up-bandwidth") \
     X(TIMES_DOWNLOADS, "down-bandwidth") X(REAL_CLOCK, "clock") X(REPLAYS, "clock") \

@@ -268,8 +268,9 @@ typedef struct GradientSync {
 // Simulated time, network traffic and energy of all rounds so far.
 typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
-    double training_joules, link_joules; // 0 where the clients' watts are not known
-    uint64_t tokens;                     // 0 where trainers count none
+    double training_joules, link_joules;                // 0 where the clients' watts are not known
+    uint64_t tokens;                                    // 0 where trainers count none
+    uint64_t useful_microseconds, replica_microseconds; // Cohort's; 0 without --failures
 } WorldTotals;
 
 // The progress of the model's tests, see app/train/run_goals.h. All zeros: no test yet.

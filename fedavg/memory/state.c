@@ -141,6 +141,13 @@ static void add_energy(StateTable *table, const RunMemory *memory) {
 }
 
 // Only where a trainer may count them, so that other checkpoints stay as they are.
+static void add_failures(StateTable *table, const RunMemory *memory) {
+    WorldTotals *totals = &memory->control->totals;
+    if (memory->config->world.failures.mtbf == 0) return;
+    add(table, (StateRow){"sounder.failures", TENSOR_I64, STATE_ONE, 1, &totals->useful_microseconds});
+    add(table, (StateRow){"sounder.failures", TENSOR_I64, STATE_ONE, 1, &totals->replica_microseconds});
+}
+
 static void add_tokens(StateTable *table, const RunMemory *memory) {
     Control *control = memory->control;
     if (!memory->config->trainer.command[0]) return;
@@ -189,6 +196,7 @@ static void add_all(StateTable *table, const RunMemory *memory) {
     add_pending(table, memory);
     add_energy(table, memory);
     add_tokens(table, memory);
+    add_failures(table, memory);
 }
 
 Status state_open(StateTable *table, const RunMemory *memory, Error *err) {

@@ -158,6 +158,14 @@ Status client_state_rows_commit(ClientStateRows *states, uint32_t round, Nodes *
     return STATUS_OK;
 }
 
+void client_state_rows_lose(ClientStateRows *states, uint32_t client, uint32_t round) {
+    if (!keeps(states)) return;
+    uint32_t *own = &states->table[1 + client];
+    give_up(states, *own, round);
+    *own = NO_CLIENT_STATE;
+    states->table[1 + states->memory->config->clients + client] = 0; // its hash
+}
+
 void client_state_rows_drop(ClientStateRows *states) {
     for (uint32_t place = 0; keeps(states) && place < states->memory->queue->count; place++)
         states->spare[states->spares++] = states->staged[place];

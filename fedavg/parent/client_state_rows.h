@@ -54,6 +54,9 @@ Status client_state_rows_commit(ClientStateRows *states, uint32_t round, Nodes *
 // The round is lost without an error: every client keeps what it had.
 void client_state_rows_drop(ClientStateRows *states);
 
+// The client has lost its state in this round, after the commit.
+void client_state_rows_lose(ClientStateRows *states, uint32_t client, uint32_t round);
+
 void client_state_rows_saved(ClientStateRows *states, uint32_t round);
 
 #endif

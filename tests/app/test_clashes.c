@@ -95,6 +95,7 @@ static const Side sides[] = {
     {"", "--sampling|power-of-choice"},
     {"", "--over-selection|1.5|--clients-per-round|12"},
     {"", "--drop-out|0.1"},
+    {"", "--failures|mtbf=3"},
     {"", "--stragglers|0.5"},
     {"", "--stragglers|0.5 work=partial|--local-epochs|2"},
     {"", "--deadline|3"},

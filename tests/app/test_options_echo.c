@@ -117,7 +117,10 @@ static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, R
         break;
     case OPTION_FORM:
         row = &option->form->table.rows[word % option->form->table.count];
-        strcpy(value, row->leads ? "0.25 work=partial" : row->unnamed ? "clip=0.5 noise=1.5" : row->name);
+        strcpy(value, row->leads                       ? "0.25 work=partial"
+                      : !row->unnamed                  ? row->name
+                      : option->form == &failures_form ? "mtbf=7.5 state=kept"
+                                                       : "clip=0.5 noise=1.5");
         break;
     }
 }
@@ -208,8 +211,9 @@ static void make_consistent(Options *options) {
     if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
     if (all || options_algorithm(options).engine->buffers) {
         set(options, "sampling", "uniform"), world->over_selection = 1;
-        set(options, "stragglers", "0"), leave_out(options, "deadline");
+        set(options, "stragglers", "0"), set(options, "failures", "none"), leave_out(options, "deadline");
     }
+    if (world->sampling == SAMPLING_POWER_OF_CHOICE) set(options, "failures", "none");
     if (options->clients_per_round == options->clients) world->over_selection = 1;
     strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.clip.row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");

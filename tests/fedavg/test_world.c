@@ -178,6 +178,33 @@ static void less_work_takes_less_time_and_bytes_take_theirs(void **state) {
     assert_int_equal(world_duration(&member, &world, 5, 100, 50, 1, 1), 400000); // 0.2 seconds beside them
 }
 
+// One life, step by step as a clock does it, or at once: the same failures, each over before the next begins.
+static void failures_follow_from_seed_and_client_and_have_their_mean(void **state) {
+    (void)state;
+    const Failures failures = {.mtbf = 20, .repair = 5};
+    double worked = 0;
+    for (uint32_t client = 0; client < 50; client++) {
+        Life slow = {0}, fast = {0};
+        for (uint64_t now = 0, last = 0; now < 1000000000; now += 2500000) {
+            const Life before = slow;
+            failures_advance(&slow, &failures, client, 1, now);
+            assert_true(failures_over(&slow, &failures) > now);
+            if (slow.failures == before.failures) continue;
+            assert_true(slow.failures == 0 || slow.fails > last);
+            last = failures_over(&slow, &failures);
+        }
+        failures_advance(&fast, &failures, client, 1, 997500000);
+        assert_true(fast.failures == slow.failures && fast.fails == slow.fails);
+        worked += (1000 - 5.0 * fast.failures) / (fast.failures + 1) / 50;
+        const uint64_t over = failures_over(&fast, &failures), begin = fast.fails;
+        assert_false(failures_begin_within(&fast, &failures, client, 1, begin - 2, begin - 1));
+        assert_true(failures_begin_within(&fast, &failures, client, 1, begin - 1, begin));
+        assert_false(failures_begin_within(&fast, &failures, client, 1, begin, over)); // one that has begun before
+        assert_true(failures_begin_within(&fast, &failures, client, 1, begin, over + 1000000000000));
+    }
+    assert_true(worked > 17 && worked < 23);
+}
+
 static void joules_are_watts_times_the_seconds_of_training_and_of_the_bytes_that_travel(void **state) {
     (void)state;
     World world = quiet_world();
@@ -347,6 +374,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(dropped_stragglers_have_no_share_and_the_others_share_to_one),
         cmocka_unit_test(durations_follow_their_distributions),
         cmocka_unit_test(less_work_takes_less_time_and_bytes_take_theirs),
+        cmocka_unit_test(failures_follow_from_seed_and_client_and_have_their_mean),
         cmocka_unit_test(joules_are_watts_times_the_seconds_of_training_and_of_the_bytes_that_travel),
         cmocka_unit_test(noise_is_drawn_anew_for_each_round_and_the_base_is_not),
         cmocka_unit_test(over_selection_keeps_the_first_to_come),

@@ -1,6 +1,8 @@
 """DiLoCo's family in NumPy, written from the papers, for test_references.py: replicas step by AdamW on full batches."""
 import numpy as np
 
+import papers
+
 ROUNDS, RATE = 7, 0.02
 
 
@@ -149,3 +151,40 @@ STREAMING = {
     "streaming-diloco H=9 delay=1 mix=0.2 fragments=2": streaming(9, 1, 0.2, HALVES),
     "streaming-diloco H=4 delay=4 mix=0.7 fragments=1": streaming(4, 4, 0.7, WHOLE),
 }
+
+
+def lives(client, mtbf, repair, seed=1, purpose=20, stream=2):
+    """When a client fails and when it works again, in microseconds, without an end (rules/world/failures.h)."""
+    key, at, number = papers.philox((seed, 0), (purpose, 0, client, stream))[:2], 0, 0
+    while True:
+        high, low = papers.philox(key, (number, 0, 0, 0))[:2]
+        at += 1 + round(-1e6 * mtbf * np.log1p(-(high << 21 | low >> 11) / 2 ** 53))
+        yield at, at + round(1e6 * repair)
+        at, number = at + round(1e6 * repair), number + 1
+
+
+def failing(steps, mtbf, repair, lost):
+    """local-sgd, turns of a second, with what its rounds tell."""
+    def run(w, clients, rounds):
+        kept, told, now = [np.zeros_like(w) for _ in clients], [], 0
+        for _ in range(rounds):
+            times = [[next(life) for _ in range(60)] for life in (lives(k, mtbf, repair) for k in range(len(clients)))]
+            up = [k for k in range(len(clients)) if not any(fails <= now < over for fails, over in times[k])]
+            ends = {k: min([fails - now for fails, _ in times[k] if fails > now] + [10 ** 6]) for k in up}
+            arrived = [k for k in up if ends[k] == 10 ** 6]
+            for_all = max(ends.values()) if up else min(over for of in times for fails, over in of if fails <= now < over) - now
+            moved = []
+            for k in arrived:
+                own = w
+                for _ in range(steps):
+                    kept[k] = papers.MOMENTUM * kept[k] + clients[k].gradient(own)
+                    own = own - papers.LR * kept[k]
+                moved.append(own)
+            w = np.mean(moved, axis=0) if moved else w
+            for k in range(len(clients)):
+                if lost and any(now < fails <= now + for_all for fails, _ in times[k]):
+                    kept[k] = np.zeros_like(w)
+            now += for_all
+            told.append((len(arrived), len(up) - len(arrived), len(clients) - len(up), for_all / 1e6, len(arrived), len(clients) * for_all / 1e6))
+        return w, told
+    return run

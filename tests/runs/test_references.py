@@ -13,7 +13,7 @@ except ImportError as missing:
 
 from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, dp_sgd, DP_SGD, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
-from papers_diloco import ASYNC_DILOCO, DILOCO, RATE, ROUNDS as DILOCO_ROUNDS, STREAMING
+from papers_diloco import ASYNC_DILOCO, DILOCO, failing, RATE, ROUNDS as DILOCO_ROUNDS, STREAMING
 from runs import DEADLINE, NOISE_KEY, SOUNDER, RunCase, parse_safetensors
 
 
@@ -226,6 +226,21 @@ class References(FullBatch):
                 out, expected = f"streaming-{number}", reference(net, self.clients, DILOCO_ROUNDS)
                 self.train(*run, "--lr", str(RATE), "--algorithm", algorithm, "--rounds", str(DILOCO_ROUNDS), "--out", out)
                 self.check(algorithm, *(np.concatenate([np.asarray(value).ravel() for value in values]) for values in (self.tensors(out), expected, start)))
+
+    def test_clients_fail_when_the_seed_says_and_lose_what_they_keep(self):
+        keys = ("clients_trained", "clients_failed", "clients_down", "simulated_seconds", "useful_seconds", "replica_seconds")
+        start = self.start_weights()
+        for state, mtbf, repair in (("lost", 5, 1.5), ("kept", 5, 1.5), ("lost", 0.7, 2)):
+            with self.subTest(state=state, mtbf=mtbf):
+                run, (expected, told) = f"{state}-{mtbf}", failing(3, mtbf, repair, state == "lost")(start, self.clients, 15)
+                actual = self.run_it(run, "local-sgd steps=3", "--lr", str(LR), "--momentum", str(MOMENTUM), "--rounds", "15",
+                                     "--failures", f"mtbf={mtbf} repair={repair} state={state}")
+                self.check(run, actual, expected, start)
+                with open(self.path(run, "metrics.jsonl")) as file:
+                    rounds = [line for line in map(json.loads, file) if line["type"] == "round"]
+                for line, of in zip(rounds, told):
+                    np.testing.assert_allclose([line[key] for key in keys], of, atol=1e-6)
+                self.assertAlmostEqual(rounds[-1]["useful_seconds_total"] / rounds[-1]["replica_seconds_total"], sum(of[4] for of in told) / sum(of[5] for of in told))
 
     def jobs(self, run):
         with open(self.path(run, "schedule.csv")) as file:

@@ -40,6 +40,7 @@ NUMBERS = {"streaming-diloco": "streaming-diloco H=7 fragments=2", "dp-adaptive"
            "fedex-lora": "fedex-lora scale=2"}
 # What an algorithm wants of the world.
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
+        "streaming-diloco": ["--failures", "mtbf=3 repair=1"],
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
 STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "streaming-diloco", "sparseloco", "async-diloco")  # whose clients' steps know no momentum

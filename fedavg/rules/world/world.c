@@ -111,8 +111,10 @@ double world_link_joules(const Member *member, const World *world, uint64_t down
 void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
                   uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round) {
     const bool hands_in = world_hands_in(member);
-    if (hands_in || member->fate == MEMBER_IS_DROPPED)
-        *training += member->watts * training_seconds(member, world, local_epochs, seed, round);
+    const double seconds = training_seconds(member, world, local_epochs, seed, round);
+    if (hands_in || member->fate == MEMBER_IS_DROPPED) *training += member->watts * seconds;
+    if (member->fate == MEMBER_FAILS)
+        *training += member->watts * fmin(seconds, 1e-6 * (double)member->end_microseconds);
     *links += world_link_joules(member, world, down_bytes, hands_in ? up_bytes : 0);
 }
 

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fedavg/rules/world/failures.h"
+
 // How the clients of a round are drawn.
 typedef enum Sampling {
     SAMPLING_UNIFORM,         // a fixed number, without replacement
@@ -79,6 +81,7 @@ typedef struct World {
     int client_time;       // ClientTime
     double time_mean, time_deviation, time_minimum; // seconds
     CohortSchedule cohort;
+    Failures failures;
     double time_noise;                                 // deviation of the logarithm of a factor drawn per job
     double up_bytes_per_second, down_bytes_per_second; // of every client; 0: no limit
 } World;
@@ -89,6 +92,7 @@ typedef enum MemberFate {
     MEMBER_DROPS_OUT,
     MEMBER_IS_DROPPED, // a straggler whose work is lost
     MEMBER_IS_LATE,    // after the deadline, or after enough others
+    MEMBER_FAILS,      // before it could hand in (--failures)
 } MemberFate;
 
 // A client drawn for a round, and its fate, which is known before any client trains. So the shares of the members that
@@ -105,11 +109,12 @@ typedef struct Member {
     bool absent;     // it never arrives, in no round (--without), and costs nothing
     uint32_t flight; // in a schedule: its job
     MemberFate fate;
-    uint64_t steps;            // batches in those epochs
-    double reach;              // its optimizer's displacement, in steps of plain SGD (local_reach)
-    uint64_t end_microseconds; // since the round began, when it hands in
-    double loss;               // mean loss of the global weights on its training data, if the rule needs it
-    double share;              // p_k, its weight in the mean, 0 unless it arrives; they sum to 1
+    uint64_t steps;                 // batches in those epochs
+    double reach;                   // its optimizer's displacement, in steps of plain SGD (local_reach)
+    uint64_t end_microseconds;      // since the round began, when it hands in, or fails
+    uint64_t training_microseconds; // of them, with --failures
+    double loss;                    // mean loss of the global weights on its training data, if the rule needs it
+    double share;                   // p_k, its weight in the mean, 0 unless it arrives; they sum to 1
 } Member;
 
 // The outcome of a round.

@@ -123,6 +123,7 @@ static Status check(const Retime *retime, Error *err) {
     if (of->world.deadline > 0) why = "its --deadline decides by the clock which clients are late: train it again";
     if (of->world.over_selection > 1)
         why = "its --over-selection keeps the first to arrive: another clock keeps others; train it again";
+    if (of->world.failures.mtbf > 0) why = "its --failures decide by the clock which clients arrive: train it again";
     if (of->availability_file[0])
         why = "its --sampling available:FILE draws the clients that are there at that time: train it again";
     if (options_hide_cohorts(of)) why = "its --noise-key system keeps secret who was drawn";

@@ -112,6 +112,10 @@ static double token_speed_of(const PastRun *run) {
     return run->seconds > 0 ? number_in(run, "tokens_total") / run->seconds : NAN;
 }
 
+static double goodput_of(const PastRun *run) {
+    return number_in(run, "useful_seconds_total") / number_in(run, "replica_seconds_total");
+}
+
 // The columns beside options and figures (figure_columns.h). A fact that no run has gets no column.
 static const Fact facts[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of, .steady = true},
@@ -130,6 +134,7 @@ static const Fact facts[] = {
     {"tokens to target", "tokens_to_target", 0, 1, .from = "tokens_to_target"},
     {"J to target", "joules_to_target", 1, 1, .from = "joules_to_target"},
     {"simulated s", "simulated_seconds", 0, 1, .from = "simulated_seconds_total", .usual = USUALLY_ROUNDS},
+    {"goodput %", "goodput_percent", 1, 100, .of = goodput_of},
     {"MB sent", "megabytes_sent", 1, 1e-6, .from = "down_bytes_total", .plus = "up_bytes_total", .steady = true,
      .is_spare = true},
     {"tokens", "tokens", 0, 1, .from = "tokens_total", .steady = true, .is_spare = true},

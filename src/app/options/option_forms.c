@@ -70,6 +70,26 @@ static void take_stragglers(Options *options, const Form *form) {
 
 const OptionForm stragglers_form = {{stragglers, 1, "part", "stragglers", NULL}, take_stragglers};
 
+// --failures ----------------------------------------------------------------------------------------------------------
+
+static const FormRow failures[] = {
+    {.name = "none", .help = "no client fails"},
+    {.name = "failures", .unnamed = true, .help = "a client works for a time that is exponentially distributed, is repaired, and works again",
+     .keys = {{.name = "mtbf", .type = FORM_REAL, .minimum = 1e-3, .maximum = 1e9, .help = "mean seconds from a repair to the next failure"},
+              {.name = "repair", .type = FORM_REAL, .minimum = 0, .maximum = 1e9, .preset = "0", .help = "seconds that a client is down"},
+              {.name = "state", .type = FORM_CHOICE, .preset = "lost", .choices = "lost kept",
+               .help = "lost: what a client keeps from turn to turn is lost with it; kept: it is on its disk"}}},
+};
+
+static void take_failures(Options *options, const Form *form) {
+    const FormTable *table = &failures_form.table;
+    options->world.failures = (Failures){.mtbf = form_number(form, table, "mtbf", 0),
+                                         .repair = form_number(form, table, "repair", 0),
+                                         .loses_state = form_number(form, table, "state", 0) == 0};
+}
+
+const OptionForm failures_form = {{failures, 2, "form of failures", "failures", NULL}, take_failures};
+
 // --client-time -------------------------------------------------------------------------------------------------------
 
 #define SECONDS(name_, preset_, help_) {.name = name_, .type = FORM_REAL, .minimum = 0, .maximum = 1e6, .preset = preset_, .help = help_}

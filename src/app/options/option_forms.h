@@ -14,7 +14,7 @@ typedef struct OptionForm {
     void (*take)(Options *options, const Form *form);
 } OptionForm;
 
-extern const OptionForm sampling_form, stragglers_form, client_time_form, lr_schedule_form, dp_sgd_form,
+extern const OptionForm sampling_form, stragglers_form, failures_form, client_time_form, lr_schedule_form, dp_sgd_form,
     cohort_schedule_form;
 
 #endif

@@ -298,6 +298,12 @@ const Option option_table[] = {
      .placeholder = "FORM", .preset = "0",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "share of a round's clients that cannot finish all local epochs, and what happens to their updates"},
+    {.name = "failures", .type = OPTION_FORM, FIELD(failures), .form = &failures_form, .group = GROUP_WORLD, .added = true, .neutral = true,
+     .also = "mtbf faults fault-rate node-failures churn preemption",
+     .placeholder = "FORM", .derived = "none",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "when clients fail on the simulated clock, from the seed: one that fails does not hand in, and one that is down is not asked; "
+             "rounds tell the goodput, the part of all clients' seconds in which they did work that counts"},
     {.name = "over-selection", .type = OPTION_REAL, FIELD(world.over_selection), .group = GROUP_WORLD, .neutral = true,
      .placeholder = "FACTOR", .preset = "1", .minimum = 1, .maximum = 1000,
      .applies = draws_fixed_size, .condition = DRAWS_FIXED_SIZE,

@@ -23,6 +23,7 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_SAMPLES_AT_ONCE] = sampling != SAMPLING_UNIFORM && (sampling != SAMPLING_BY_SIZE || world->replacement);
     has[TRAIT_OVER_SELECTS] = world->over_selection > 1;
     has[TRAIT_DROPS_OUT] = world->drop_out > 0;
+    has[TRAIT_FAILS] = world->failures.mtbf > 0;
     has[TRAIT_NEW_CLIENTS] = options->new_clients[0] != 0;
     has[TRAIT_WITHOUT] = options->without[0] != 0;
     has[TRAIT_STRAGGLES] = world->stragglers > 0;

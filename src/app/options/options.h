@@ -89,6 +89,7 @@ typedef struct Options {
     // Forms as typed; their numbers are in world, in training, and in two file names ("": none).
     char sampling[OPTION_TEXT_BYTES], stragglers[OPTION_TEXT_BYTES], client_time[OPTION_TEXT_BYTES];
     char lr_schedule[OPTION_TEXT_BYTES], dp_sgd[OPTION_TEXT_BYTES], cohort_schedule[OPTION_TEXT_BYTES];
+    char failures[OPTION_TEXT_BYTES];
     char client_weights[OPTION_TEXT_BYTES]; // a list, or file:FILE; "": samples
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES];
     World world;                       // uniform sampling; clients neither drop out nor straggle, and take one second

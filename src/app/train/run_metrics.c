@@ -100,6 +100,19 @@ static void put_privacy(JsonObject *line, const RoundReport *report, const Train
     put_real(line, "delta", release->delta);
 }
 
+// Goodput: the part of all seconds of the clients drawn in which they did work that counts.
+static void put_failures(JsonObject *line, const Cohort *cohort, const WorldTotals *totals) {
+    const double replica = (double)cohort->replica_microseconds;
+    if (!cohort->lives) return;
+    put_whole(line, "clients_failed", cohort->failed);
+    put_whole(line, "clients_down", cohort->down);
+    put_real(line, "useful_seconds", 1e-6 * (double)cohort->useful_microseconds);
+    put_real(line, "replica_seconds", 1e-6 * replica);
+    put_real(line, "goodput", replica > 0 ? (double)cohort->useful_microseconds / replica : NAN);
+    put_real(line, "useful_seconds_total", 1e-6 * (double)totals->useful_microseconds);
+    put_real(line, "replica_seconds_total", 1e-6 * (double)totals->replica_microseconds);
+}
+
 // Adds the fates of the drawn clients; simulated time and network traffic of this round and in total.
 static void put_world(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
     const Cohort *cohort = report->cohort;
@@ -121,6 +134,7 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
     put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
+    put_failures(line, cohort, totals);
     if (!cohort->memory->world_files.powers) return;
     put_real(line, "training_joules", cohort->training_joules);
     put_real(line, "link_joules", cohort->link_joules);
