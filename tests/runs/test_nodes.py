@@ -98,6 +98,16 @@ class NodesCase(RunCase):
 
 
 class Nodes(NodesCase):
+    def test_a_budget_ends_all_nodes_after_one_round_and_a_larger_one_goes_on(self):
+        small = ["--data", "synthetic:1x8x8:160:60", "--model", "softmax", "--clients", "6", "--workers", "1", "--quiet", "--until"]
+        round_bytes = 6 * (650 * 4 * 2 + 16)
+        self.train(*small, f"bytes={3 * round_bytes}", "--rounds", "9", "--out", "one")
+        self.train_nodes(2, *small, f"bytes={round_bytes + 1}", "--rounds", "9", "--out", "two")
+        self.assertEqual(self.rounds("two")[-1]["round"], 2)
+        self.finish(self.start_command(["mpirun", "-np", "2", SOUNDER, "train", "--resume", "two", "--until", f"bytes={3 * round_bytes}"]))
+        self.assertEqual([self.rounds(run)[-1]["round"] for run in ("one", "two")], [3, 3])
+        self.assertEqual(self.model("two"), self.model("one"))
+
     def test_the_same_bits_for_any_number_of_nodes_and_workers(self):
         cases = {"fedavg": [*SMALL, "--rounds", "2"], "ssgd": [*TWO_BUCKETS, "--rounds", "2"],
                  "sampled": [*SMALL, "--rounds", "3", "--clients", "20", "--clients-per-round", "7", "--partition", "dirichlet",

@@ -4,6 +4,7 @@ Usage: test_trainer_tokens.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest ar
 """
 import json, math, os, sys, unittest
 
+from runs import wait_until
 from trainers import PACKAGE, TrainerCase, np, torch
 
 # Client k counts k + 1 tokens per sample and moves its weight by k + 1; a test sample of class c has c + 1 tokens and a loss of c / 4.
@@ -26,9 +27,10 @@ JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10
 DILOCO = '''
 import sys
 sys.path.insert(0, PACKAGE)
-import torch, sounder
+import time, torch, sounder
 from torch.nn import functional as F
 def train(net, turn):
+    time.sleep(float(turn.options.get("slow", 0)))
     optimizer = turn.keep(torch.optim.AdamW(net.parameters(), lr=turn.lr))
     for x, y in turn.batches():
         optimizer.zero_grad()
@@ -171,19 +173,22 @@ class TrainerTokens(TrainerCase):
         self.write("diloco.py", DILOCO)
         common = ("--algorithm", "diloco H=6", "--client-optimizer-state", "keep", "--rounds", "3", "--lr", "0.01")
         self.run_job("one", *common, "--workers", "1", script="diloco.py")
-        self.run_job("two", *common, "--workers", "2", "--rounds", "1", script="diloco.py")
-        self.train("--resume", "two", "--rounds", "3")
-        self.assertEqual(self.model("two"), self.model("one"))
+        process = self.start(*JOB, "--trainer", f"{sys.executable} diloco.py", "--trainer-option", "slow=0.3", "--out", "killed", *common, "--workers", "2",
+                             "--rounds", "2")
+        self.wait_for_round("killed", 1)
+        for _ in range(2):
+            self.kill(wait_until(lambda: self.trainers(process)))
+        _, err = self.finish(process)
+        self.assertIn("another one", err)
+        self.train("--resume", "killed", "--rounds", "3")
+        self.assertEqual(self.model("killed"), self.model("one"))
         self.train(*JOB, "--model", "softmax", "--algorithm", "diloco H=6", "--rounds", "4", "--out", "engine")  # whose batches are the same
         self.call("export", "engine", "--federation", "federation")
         last = self.weights("one")
         for name, value in self.by_hand(3).state_dict().items():
             self.assertLess(np.abs(value.numpy().ravel() - last[name].ravel()).max(), 1e-5, name)
         streaming = ("--algorithm", "streaming-diloco H=12 fragments=2", *common[2:])
-        self.run_job("streams", *streaming, "--workers", "1", "--rounds", "4", script="diloco.py")
-        self.run_job("streams on", *streaming, "--workers", "2", "--rounds", "2", script="diloco.py")
-        self.train("--resume", "streams on", "--rounds", "4")
-        self.assertEqual(self.model("streams on"), self.model("streams"))
+        self.run_job("streams", *streaming, "--workers", "2", "--rounds", "4", script="diloco.py")
         last = self.weights("streams")
         for name, value in self.by_hand(4, fragments=2, delay=2, mix=0.5).state_dict().items():
             self.assertLess(np.abs(value.numpy().ravel() - last[name].ravel()).max(), 1e-5, name)
