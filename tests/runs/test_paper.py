@@ -67,6 +67,10 @@ class Paper(RunCase):
         self.assertEqual({row["client"] for row in csv.DictReader(io.StringIO(worth))}, set(names))
         self.call("report", "one", "--out", "one.html", "--svg", "svg")
         self.assertEqual(self.data_of("one.html")["runs"][0]["client_names"], names)
+        with open(self.path("svg", "clients.svg")) as file:
+            dots = file.read()
+        self.assertGreater(dots.count("<circle"), 1)
+        self.assertIn(">client<", dots)
         with open(self.path("svg", "classes.svg")) as file:
             drawing = file.read()
         for text in ("alpha", "beta &lt;", "zeta", "alive", "died"):
@@ -130,10 +134,6 @@ class Paper(RunCase):
     def test_commas_part_algorithms_with_numbers(self):
         out = self.call("sweep", "--data", TABLE, "--model", "softmax", "--algorithm", "fedavg,fedprox mu=0.1, scaffold", "--dry-run", "--out", "s")[0]
         self.assertEqual(re.findall(r"--algorithm=(fedprox mu=0\.1|\S+)", out), ["fedavg", "fedprox mu=0.1", "scaffold"])
-
-    def test_top_of_a_sweep_shows_one_of_its_runs(self):
-        self.sweep_of("sweep")
-        self.assertIn("sweep/algorithm=", self.call("top", "sweep", "--once")[0])
 
     def test_clients_of_a_sweep_have_means_over_seeds_by_algorithm(self):
         self.sweep_of("sweep", "--local-epochs", "2")

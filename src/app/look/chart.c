@@ -17,6 +17,10 @@ static const char *dashes_of(size_t curve) {
     return dashes[(curve + curve / LOOKS) % LOOKS];
 }
 
+const char *chart_colour(size_t curve) {
+    return colours[curve % LOOKS];
+}
+
 static const char grey[] = "#666666", pale[] = "#dddddd";
 
 static const SvgRect frame = {LEFT, TOP, WIDTH - LEFT - RIGHT, PLOT_HEIGHT};

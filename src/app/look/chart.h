@@ -42,6 +42,9 @@ typedef struct Chart {
 // the lowest point.
 void chart_axes(Axis *x, Axis *y, const Chart *chart);
 
+// The colour of a curve by its number.
+const char *chart_colour(size_t curve);
+
 // A chart without points draws nothing: chart_has_points tells.
 bool chart_has_points(const Chart *chart);
 void chart_draw(FILE *file, const Chart *chart);

@@ -11,7 +11,7 @@
 
 #include "app/look/chart.h"
 #include "app/look/figure_charts.h"
-#include "app/look/heat.h"
+#include "app/look/figure_clients.h"
 #include "app/look/past_run.h"
 #include "app/look/svg.h"
 #include "base/log.h"
@@ -157,13 +157,13 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *rounds) {
 // One file per figure that runs may be about, one for the metric of the first run, and one for the classes of clients.
 typedef struct Drawing {
     char file[CHART_TEXT_BYTES + 8];
-    const FigureChart *chart; // NULL: of the metric or the classes
-    bool is_of_classes;
+    const FigureChart *chart; // NULL: of the metric, the classes or the clients
+    bool is_of_classes, is_of_clients;
 } Drawing;
 
 // The drawings of all runs. charts are borrowed.
 typedef struct Drawings {
-    Drawing all[FIGURE_CHARTS_MOST + 2];
+    Drawing all[FIGURE_CHARTS_MOST + 3];
     int count;
 } Drawings;
 
@@ -176,6 +176,7 @@ static void list_drawings(Drawings *drawings, const FigureCharts *charts) {
         snprintf(drawing->file, sizeof drawing->file, "%s.svg", charts->all[i].file);
     }
     drawings->all[drawings->count++] = (Drawing){.file = "classes.svg", .is_of_classes = true};
+    drawings->all[drawings->count++] = (Drawing){.file = "clients.svg", .is_of_clients = true};
 }
 
 // The losses of one run: in training, of the test, and of the clients' own models.
@@ -232,73 +233,6 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
     return STATUS_OK;
 }
 
-typedef struct ClassRow {
-    size_t largest; // the class of which the client has most samples
-    json_int_t count, client;
-    const json_t *counts;
-} ClassRow;
-
-// Order of the page: by the client's largest class, then by the number of samples of it.
-static int compare_rows(const void *a, const void *b) {
-    const ClassRow *left = a, *right = b;
-    if (left->largest != right->largest) return left->largest < right->largest ? -1 : 1;
-    if (left->count != right->count) return left->count > right->count ? -1 : 1;
-    return (left->client > right->client) - (left->client < right->client);
-}
-
-static void sort_rows(ClassRow *rows, const json_t *classes) {
-    const json_t *clients = json_object_get(classes, "clients");
-    size_t i, k;
-    json_t *counts, *count;
-    json_array_foreach(json_object_get(classes, "counts"), i, counts) {
-        rows[i] = (ClassRow){.counts = counts, .client = json_integer_value(json_array_get(clients, i)), .count = -1};
-        json_array_foreach(counts, k, count) {
-            if (json_integer_value(count) <= rows[i].count) continue;
-            rows[i].count = json_integer_value(count);
-            rows[i].largest = k;
-        }
-    }
-    qsort(rows, json_array_size(json_object_get(classes, "counts")), sizeof *rows, compare_rows);
-}
-
-static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    const json_t *run = json_array_get(runs, 0), *classes = json_object_get(run, "classes");
-    const json_t *counts = json_object_get(classes, "counts");
-    const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
-    if (rows == 0 || columns == 0) return STATUS_OK;
-    Owned owned = {0};
-    ClassRow *sorted = own(&owned, rows, sizeof *sorted);
-    double *values = own(&owned, rows * columns, sizeof *values);
-    char(*numbers)[PAST_CLIENT_BYTES] = own(&owned, rows, sizeof *numbers);
-    const char **names = own(&owned, rows, sizeof *names), **class_names = own(&owned, columns, sizeof *class_names);
-    if (owned.lacks_memory) {
-        owned_free(&owned);
-        return fail(err, STATUS_OS, "no memory for the figures");
-    }
-    sort_rows(sorted, classes);
-    for (size_t i = 0; i < rows * columns; i++)
-        values[i] = (double)json_integer_value(json_array_get(sorted[i / columns].counts, i % columns));
-    for (size_t i = 0; i < rows; i++) {
-        const json_t *name = json_array_get(json_object_get(run, "client_names"), (size_t)sorted[i].client);
-        snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)sorted[i].client);
-        names[i] = json_is_string(name) ? json_string_value(name) : numbers[i];
-    }
-    for (size_t i = 0; i < columns; i++)
-        class_names[i] = json_string_value(json_array_get(json_object_get(classes, "class_names"), i));
-    heat_draw(file, &(Heat){.title = "Who has which data",
-                            .x_title = "class",
-                            .y_title = "client",
-                            .value_title = "samples",
-                            .values = values,
-                            .rows = rows,
-                            .columns = columns,
-                            .row_names = names,
-                            .column_names = columns > 0 && class_names[0] ? class_names : NULL});
-    *drawn = true;
-    owned_free(&owned);
-    return STATUS_OK;
-}
-
 // Files ---------------------------------------------------------------------------------------------------------------
 
 bool report_may_write(const Folder *folder, const char *name, const char *mark) {
@@ -317,8 +251,9 @@ static Status write_figure(const Folder *folder, const Drawing *drawing, bool *d
     Status status = STATUS_OK;
     *drawn = false;
     if (file)
-        status = drawing->is_of_classes ? draw_classes(file, drawn, runs, err)
-                                        : draw_figure(file, drawn, runs, drawing, axis, err);
+        status = drawing->is_of_classes   ? figure_of_classes(file, drawn, runs, err)
+                 : drawing->is_of_clients ? figure_of_clients(file, drawn, runs, err)
+                                          : draw_figure(file, drawn, runs, drawing, axis, err);
     const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)

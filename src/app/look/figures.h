@@ -1,5 +1,6 @@
 // Writes the figures of a report as SVG files for a paper: accuracy.svg and loss.svg by round, or by what rounds cost,
-// with bands over the seeds, and classes.svg, the data of each client in the first run. They show the data of the page.
+// with bands over the seeds, classes.svg, the data of each client in the first run, and clients.svg, the accuracy of
+// each client by algorithm. They show the data of the page.
 #ifndef SOUNDER_APP_LOOK_FIGURES_H
 #define SOUNDER_APP_LOOK_FIGURES_H
 

@@ -49,7 +49,7 @@ static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
      .letter = 'o', .help = "file of the page; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
-     .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
+     .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg, classes.svg, and clients.svg (dots by algorithm, of at most 40 tested clients) in this folder; the page is then written only with --out"},
     {.name = "axis", .type = OPTION_CHOICE, FIELD(axis), .also = "x x-axis", .placeholder = "WHAT", .preset = "round",
      .choices = {[AXIS_ROUND] = "round", [AXIS_SECONDS] = "seconds", [AXIS_SIMULATED] = "simulated", [AXIS_MEGABYTES] = "megabytes", [AXIS_JOULES] = "joules", [AXIS_TOKENS] = "tokens"},
      .help = "what the curves of --svg are drawn by: rounds, seconds of training and tests, simulated seconds, MB sent in both directions, simulated joules, or tokens that a trainer counts"},

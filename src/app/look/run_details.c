@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/look/client_records.h"
+#include "app/look/dots.h"
 #include "app/look/run_programs.h"
 #include "app/options/run_target.h"
 #include "io/metrics.h"
@@ -92,6 +93,22 @@ static void put_accuracies(JsonObject *model_of, const ClientRecords *records, i
     put_object(model_of, "accuracies", &accuracies);
 }
 
+// For the picture of clients, which has room for a few: the accuracy of each client's last test, of its own model if it
+// has one. null: it was not tested.
+static void put_client_accuracy(JsonObject *details, const ClientRecords *records) {
+    JsonObject list;
+    if (records->model_count == 0 || records->count > DOTS_MOST_ROWS) return;
+    json_begin_array(&list);
+    for (size_t i = 0; i < records->count; i++) {
+        double accuracy = NAN;
+        for (int m = 0; m < records->model_count; m++)
+            if (has_accuracy(records, i, m) && (isnan(accuracy) || strcmp(records->models[m], "personal") == 0))
+                accuracy = records->all[i].tests[m].accuracy;
+        put_real(&list, NULL, accuracy);
+    }
+    put_object(details, "client_accuracy", &list);
+}
+
 static void put_fairness(JsonObject *details, const Reading *reading) {
     static const struct {
         const char *key, *from;
@@ -171,6 +188,7 @@ static void make_details(JsonObject *details, const Reading *reading, const char
     put_clients(details, &reading->clients);
     if (past_run_names_clients(run))
         put_value(details, "client_names", json_deep_copy(json_object_get(run->last, "client_names")));
+    put_client_accuracy(details, &reading->clients);
     put_fairness(details, reading);
     put_confusion(details, run);
     programs_put(details, &reading->programs, run);
