@@ -100,7 +100,7 @@ Status dataset_unknown(const char *place, Error *err) {
         return fail(err, STATUS_NOINPUT,
                     "%s: no file of a form that is known; `sounder help data` lists them; python3 -m sounder.write "
                     "FILE OUT.npz reads others, "
-                    "such as Parquet, HDF5 and MATLAB's",
+                    "such as Parquet, HDF5, MATLAB's and pickles of arrays",
                     place);
     char lone[DATASET_PATH_BYTES];
     if (lone_set_in(lone, place))

@@ -2,7 +2,7 @@
 
 Usage: test_python_forms.py FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import contextlib, gzip, io, os, sys, tempfile, unittest, unittest.mock
+import contextlib, gzip, io, os, pickle, shutil, sys, tempfile, unittest, unittest.mock
 
 try:
     import numpy as np
@@ -244,12 +244,55 @@ class Files(Case):
         arrays = self.write(self.path("set"))
         self.hold(arrays, X[places], Y[places], client=WHO[places] == "bob")
         self.hold(arrays, X[places], Y[places], "test", client=WHO[places] == "bob")
-        np.savez(self.path("set", "train", "amy.npz"), data={"x": X, "y": Y})
-        self.refuse("amy.npz: Object arrays cannot be loaded when allow_pickle=False; save arrays: ", self.path("set"))
+        for who in ("amy", "bob"):  # PFLlib's: a dict, and therefore a pickle
+            np.savez(self.path("set", "train", f"{who}.npz"), data={"x": X[WHO == who], "y": Y[WHO == who]})
+        self.hold(self.write(self.path("set")), X[places], Y[places], client=WHO[places] == "bob")
+
+    def test_pickles_of_arrays_are_read_and_no_others(self):
         os.makedirs(self.path("cifar"))
-        for name in ("data_batch_1", "batches.meta"):
-            open(self.path("cifar", name), "w").close()
-        self.refuse("pickles, which may execute anything when they are read; of CIFAR take", self.path("cifar"))
+        pixels = (np.arange(12 * 3072) % 251).astype(np.uint8).reshape(12, 3072)
+        for name, first in (("data_batch_1", 0), ("data_batch_2", 5), ("test_batch", 0)):
+            end = {"data_batch_1": 5}.get(name, 12)
+            with open(self.path("cifar", name), "wb") as file:
+                pickle.dump({b"data": pixels[first:end], b"labels": [n % 4 for n in range(first, end)]}, file, protocol=2)
+        arrays = self.write(self.path("cifar"))
+        self.hold(arrays, pixels.reshape(-1, 3, 32, 32), np.arange(12) % 4)
+        self.hold(arrays, pixels.reshape(-1, 3, 32, 32), np.arange(12) % 4, "test")
+        for protocol in range(5):
+            with open(self.path("pair.pkl"), "wb") as file:
+                pickle.dump((np.asfortranarray(X.astype(">f8")), Y), file, protocol=protocol)
+            self.hold(self.write(self.path("pair.pkl"), test=self.path("pair.pkl")), X, Y)
+
+        class Calls:
+            def __reduce__(self):
+                return os.mkdir, (made,)
+
+        made = self.path("made")
+        for bad in (Calls(), {"x": X, "y": Calls()}, np.array([Calls()], object)):
+            with open(self.path("bad.pkl"), "wb") as file:
+                pickle.dump(bad, file)
+            self.refuse("bad.pkl: it calls posix.mkdir, and only arrays are read", self.path("bad.pkl"))
+        np.savez(self.path("set.npz"), data={"x": Calls(), "y": Y})
+        for split in ("train", "test"):
+            os.makedirs(self.path("set", split))
+            shutil.copy(self.path("set.npz"), self.path("set", split, "amy.npz"))
+        self.refuse("amy.npz: it calls posix.mkdir, and only arrays are read", self.path("set"))
+        self.assertFalse(os.path.exists(made))
+        with open(self.path("pair.pkl"), "r+b") as file:
+            file.truncate(200)
+        self.refuse("pair.pkl: ", self.path("pair.pkl"))
+
+    @unittest.skipUnless(scipy, "there is no SciPy")
+    def test_emnist_of_matlab(self):
+        squares = X[:, :, :4]
+        stored = {"images": squares.transpose(0, 2, 1).reshape(COUNT, -1), "labels": Y[:, None], "writers": (WHO == "bob").astype(int)[:, None]}
+        scipy.savemat(self.path("emnist-letters.mat"), {"dataset": {"train": stored, "test": stored}})
+        arrays = self.write(self.path("emnist-letters.mat"), client="writers")
+        self.hold(arrays, squares[:, None], Y, client=WHO == "bob")
+        self.hold(arrays, squares[:, None], Y, "test", client=WHO == "bob")
+        with open(self.path("emnist-letters.mat"), "r+b") as file:
+            file.truncate(300)
+        self.refuse("emnist-letters.mat: ", self.path("emnist-letters.mat"))
 
     def test_missing_libraries_are_named(self):
         for name, package in (("a.parquet", "pyarrow"), ("a.h5", "h5py"), ("a.mat", "scipy")):

@@ -201,7 +201,9 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
             (stat(place, &about) == 0 && !S_ISDIR(about.st_mode)))
             return dataset_unknown(place, err);
         return fail(err, STATUS_NOINPUT,
-                    "%s: no data set here or in the folders in it; `sounder help data` says what one looks like",
+                    "%s: no data set here or in the folders in it; `sounder help data` says what one looks like; "
+                    "python3 -m sounder.write FOLDER OUT.npz makes one of folders of images by class, pickles of "
+                    "arrays such as CIFAR's, Parquet and others",
                     options->folders[i]);
     }
     return STATUS_OK;

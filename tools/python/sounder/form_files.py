@@ -8,6 +8,7 @@ import numpy as np
 
 from .command import Error
 from .form_parts import LABELS, SAMPLES, SPLITS, channels_first, library, pick, table
+from .form_pickles import load_arrays
 
 
 def _split_of(file, folder):
@@ -109,6 +110,27 @@ def read_mat(file, ask):
     return channels_first(x), y.reshape(-1), None
 
 
+def is_emnist(path):
+    return os.path.basename(path).lower().startswith("emnist") and path.lower().endswith(".mat")
+
+
+def read_emnist(path, ask):
+    """EMNIST's own form: a struct of both splits, images stored by columns. client="writers": whose a sample is."""
+    load = library("scipy.io", path, "scipy").loadmat
+    found = {}
+    try:
+        whole = load(path, simplify_cells=True)["dataset"]
+        for split in ("train", "test"):
+            of = whole[split]
+            side = int(np.sqrt(np.shape(of["images"])[1]))
+            images = np.asarray(of["images"], np.uint8).reshape(-1, 1, side, side).transpose(0, 1, 3, 2)
+            clients = None if ask.client is None else np.reshape(of[ask.client], -1)
+            found[split] = images, np.reshape(of["labels"], -1), clients
+    except Exception as problem:  # whatever SciPy makes of a damaged file
+        raise Error(f"{path}: {problem}; no file of EMNIST's that is whole: fetch it again") from problem
+    return found
+
+
 def read_idx(file, ask):
     """EMNIST's images, beside which their labels lie, turned as they are stored: rows and columns exchanged."""
 
@@ -134,23 +156,11 @@ def is_npz_by_client(path):
 
 
 def read_npz(file, ask):
-    """A client's arrays x and y. PFLlib itself saves pickles, which may execute anything when they are read."""
+    """A client's arrays x and y, or PFLlib's dict of them, which is a pickle."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            x, y = _named({name: arrays[name] for name in arrays.files})
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-        raise Error(f"{file}: {problem}; save arrays: d = np.load(FILE, allow_pickle=True)['data'].item(); "
-                    "np.savez(FILE, x=d['x'], y=d['y'])") from problem
-    return channels_first(x), y.reshape(-1), np.full(len(y), os.path.splitext(os.path.basename(file))[0])
-
-
-def is_pickles(path):
-    """Whether it is the Python version of CIFAR's, or a pickle."""
-    cifar = (["data_batch_1", "batches.meta"], ["train", "test", "meta"])
-    return path.lower().endswith((".pkl", ".pickle")) or any(
-        all(os.path.isfile(os.path.join(path, name)) for name in names) for names in cifar)
-
-
-def refuse_pickles(path, ask):
-    raise Error(f"{path}: pickles, which may execute anything when they are read; of CIFAR take the binary version "
-                "(sounder data get cifar10), of others that you trust give write_data the arrays")
+        of = load_arrays(file)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as problem:
+        raise Error(f"{file}: {problem}; write it anew, np.savez(FILE, x=x, y=y)") from problem
+    x, y = _named(of["data"] if isinstance(of.get("data"), dict) else of)
+    client = os.path.splitext(os.path.basename(file))[0]
+    return channels_first(np.asarray(x)), np.reshape(y, -1), np.full(np.size(y), client)

@@ -5,9 +5,10 @@ import os
 import numpy as np
 
 from .command import Error
-from .form_files import is_npz_by_client, is_pickles, of_files, refuse_pickles
-from .form_files import read_arrow, read_hdf5, read_idx, read_mat, read_npz
+from .form_files import is_emnist, is_npz_by_client, of_files
+from .form_files import read_arrow, read_emnist, read_hdf5, read_idx, read_mat, read_npz
 from .form_parts import SPLITS, Ask, Progress, library, picture, pixels, stack, table
+from .form_pickles import is_pickles, read_pickles
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
@@ -123,13 +124,14 @@ PATHS = [  # the same for paths
     ("a folder of save_to_disk", _is_saved, _read_saved, Ask._fields),
     ("files of Parquet or Arrow", *of_files((".parquet", ".arrow", ".feather"), read_arrow), Ask._fields),
     ("files of HDF5", *of_files((".h5", ".hdf5"), read_hdf5), ()),
+    ("EMNIST's file of MATLAB", is_emnist, read_emnist, ("client",)),
     ("files of MATLAB", *of_files((".mat",), read_mat), ()),
     ("EMNIST's files", *of_files(("images-idx3-ubyte", "images-idx3-ubyte.gz"), read_idx, joins=False), ()),
     ("folders SPLIT/CLIENT.npz", is_npz_by_client, of_files((".npz",), read_npz)[1], ()),
-    ("pickles", is_pickles, refuse_pickles, Ask._fields),
+    ("pickles of arrays, such as CIFAR's", is_pickles, read_pickles, ()),
     ("folders of images by class", _is_pictures, _read_pictures, ("client", "size")),
 ]
-NAMES = [name for name, _, reader, _ in PATHS if reader is not refuse_pickles]
+NAMES = [name for name, _, _, _ in PATHS]
 
 
 def _first(rows, source, ask):
