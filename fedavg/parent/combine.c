@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "fedavg/memory/state.h"
-#include "fedavg/parent/combine_adapters.h"
 #include "fedavg/rules/attack/crafted.h"
 #include "fedavg/rules/sum/aggregate.h"
 

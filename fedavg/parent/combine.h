@@ -67,4 +67,9 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err);
 // Stores what the rule remembers until the next round.
 void combine_conclude(Combine *combine);
 
+// In combine_adapters.c, after the mean of all weights: combine->total has the mean update on all nodes. With how=exact
+// the bases get what the mean factors leave out; with how=svd the factors' own totals are replaced. Nothing for another
+// rule. DATA for a weight that would move too far.
+Status combine_adapters(Combine *combine, Error *err);
+
 #endif

@@ -1,4 +1,5 @@
-#include "combine_adapters.h"
+// Part of combine.h: the factors of low-rank adapters, after the mean of all weights (rules/combine/adapters.h).
+#include "combine.h"
 
 #include <math.h>
 #include <stdlib.h>

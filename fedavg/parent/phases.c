@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/parent/rounds.h"
 #include "fedavg/trainer/guard.h"
 
 enum {
@@ -36,7 +35,7 @@ static bool is_awaited(const Phases *phases, pid_t child) {
     const Supervisor *supervisor = &phases->supervisor;
     const PhasesConfig *config = &phases->config;
     if (config->trainers && child == config->trainers->nursery.trainer.process.guard) return true;
-    if (config->rounds->external.combine && child == config->rounds->external.aggregator.process.guard) return true;
+    if (config->external->combine && child == config->external->aggregator.process.guard) return true;
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
         if (supervisor->workers[rank].pid == child && supervisor->workers[rank].state != WORKER_DEAD) return true;
     return false;
@@ -68,7 +67,7 @@ static void pause_trainers(void *context, bool pauses) {
     const Control *control = config->memory->control;
     const int number = pauses ? GUARD_PAUSE : GUARD_CONTINUE;
     if (config->trainers) guard_signal(config->trainers->nursery.trainer.process.guard, number);
-    if (config->rounds->external.combine) guard_signal(config->rounds->external.aggregator.process.guard, number);
+    if (config->external->combine) guard_signal(config->external->aggregator.process.guard, number);
     for (uint32_t rank = 0; rank < control->config.workers; rank++)
         guard_signal(atomic_load_explicit(&control->guard_pids[rank], memory_order_relaxed), number);
 }

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/parent/engine.h"
+#include "fedavg/parent/external.h"
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/trainer/host.h"
 #include "shm/supervisor.h"
@@ -27,16 +28,17 @@
 typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_DEATH_ABORT } WorkerDeath;
 
 typedef struct PhasesConfig {
-    RunMemory *memory;             // borrowed
-    char *const *worker_arguments; // argv of a worker, see supervisor.h; borrowed
-    WorkerDeath on_worker_death;   // CONTINUE is RESPAWN where one worker trains: there are no others
+    RunMemory *memory;              // borrowed
+    char *const *worker_arguments;  // argv of a worker, see supervisor.h; borrowed
+    WorkerDeath on_worker_death;    // CONTINUE is RESPAWN where one worker trains: there are no others
     double hang_seconds;            // without progress until a worker is killed; 0: never
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;
-    const Engine *engine;  // serves the workers in training, and says whether they wait or have done enough
-    Rounds *rounds;        // borrowed: what the engine's functions get
-    Parent *parent;        // borrowed: it buries dead workers, and its nodes are watched
-    TrainerHost *trainers; // of a run with --trainer or --aggregator; borrowed, NULL: none
+    const Engine *engine;     // serves the workers in training, and says whether they wait or have done enough
+    Rounds *rounds;           // borrowed: what the engine's functions get
+    Parent *parent;           // borrowed: it buries dead workers, and its nodes are watched
+    const External *external; // borrowed: of --aggregator
+    TrainerHost *trainers;    // of a run with --trainer or --aggregator; borrowed, NULL: none
 } PhasesConfig;
 
 typedef struct Phases {

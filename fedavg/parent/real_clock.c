@@ -1,5 +1,10 @@
-#include "real_clock.h"
-
+// Part of rounds.h: --clock real. No worker waits for another, and an update is part of the version after which it
+// really arrives. The parent gives every worker a client, takes the updates in the order in which it finds them, and
+// makes a version of every K updates, while the workers train on. Each arrival is recorded as a job of a schedule, from
+// which the simulated clock makes the run again, bit by bit.
+//
+// A client whose worker died before it landed begins again, from the newest version. An update that has landed counts
+// once, whichever process dies.
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

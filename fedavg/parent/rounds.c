@@ -323,6 +323,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
     PhasesConfig served = *config;
     served.engine = rounds->engine;
     served.rounds = rounds;
+    served.external = &rounds->external;
     served.parent = &rounds->parent;
     TRY(phases_init(&rounds->phases, &served, err));
     rounds->nodes->cancelled = is_cancelled;

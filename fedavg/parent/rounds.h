@@ -13,6 +13,7 @@
 #define SOUNDER_FEDAVG_PARENT_ROUNDS_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
@@ -25,9 +26,9 @@
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/parent/pending.h"
 #include "fedavg/parent/phases.h"
-#include "fedavg/parent/real_clock.h"
 #include "fedavg/parent/ssgd_exchange.h"
 #include "fedavg/rules/privacy/sample_privacy.h"
+#include "fedavg/rules/world/schedule.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
@@ -90,6 +91,20 @@ typedef struct Rehearsal {
     double seconds, test_seconds;   // that they took
     uint64_t round_samples, places; // samples and clients of the whole first round
 } Rehearsal;
+
+// Of real_clock.c, in the parent. The workers' side is one Flight per rank, in the control segment (memory/layout.h).
+typedef struct RealClock {
+    Schedule log; // owned: the jobs that were applied, in the order of their arrival
+    Owned owned;
+    uint32_t *visits, *lost; // owned (clients): how often each has begun; those that have to begin again (lost_count)
+    uint8_t *busy;           // owned (clients)
+    uint32_t picked, next;   // of the draw of the version (Cohort.drawn); its next client
+    uint32_t lost_count;
+    uint32_t collected, refused; // updates of the version in the making; those refused since the last
+    uint32_t untold;             // refused or late ones for which its record has no place
+    uint64_t start_nanoseconds, round_nanoseconds;
+    bool flies; // the workers train
+} RealClock;
 
 struct Rounds {
     const Engine *engine;
@@ -183,7 +198,7 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
 void rounds_note_release(const Rounds *rounds, RoundReport *report);
 Status rounds_note_steps(Rounds *rounds, RoundReport *report, Error *err);
 
-// Deaths since it was asked last.
+// Returns how many workers have died since the last call.
 uint32_t rounds_take_deaths(Rounds *rounds);
 
 // For the engines. Posts a job at this place of the phase, SOFTWARE if the queue is full; sets what the workers count

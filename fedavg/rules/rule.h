@@ -42,6 +42,9 @@ typedef struct Chosen {
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err);
 
+// Index of the rule's number of this name (bytes long); -1 if it has none.
+int rule_number_named(const RuleText *rule, const char *name, size_t bytes);
+
 // The number of this name, as chosen; NAN if the rule has none of that name.
 double rule_number(const Chosen *chosen, const RuleText *rule, const char *name);
 

@@ -1,5 +1,5 @@
 // Reads the text of a rule: cuts it into words and reads those as the numbers of a row (rule.h). The reader of whole
-// algorithms (recipe.c) uses these functions for each part; every refusal points at the wrong word.
+// algorithms (recipe_read.c) uses these functions for each part; every refusal points at the wrong word.
 //
 //   RuleWords words = {.whole = text, .number = 1};
 //   TRY(rule_text_split(&words, text, strlen(text), err));              // "prox mu=0.1": two words
@@ -38,14 +38,8 @@ Status rule_text_sketch(const RuleWords *of, const char *word, Error *err);
 // Chooses the row, with its numbers at their presets.
 void rule_choose(Chosen *chosen, const RuleText *rule, uint32_t row);
 
-// Index of the rule's number of this name (bytes long); -1 if it has none.
-int rule_number_named(const RuleText *rule, const char *name, size_t bytes);
-
 // Reads the words of a part, from word `first`, as numbers of its rule. USAGE with the number, and its range or its
 // words.
 Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *of, int first, Error *err);
-
-// Appends to a text of `bytes` bytes, as printf would.
-void rule_text_add(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -38,8 +38,4 @@ TensorList trainer_net_tensors(const TrainerNet *net); // borrows the array
 // answer that describes no net. Nothing to free on failure.
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err);
 
-// Hashes the plan's files: those that the trainer told, an array of paths or NULL, and those that its command names.
-// DATA if a told one cannot be read.
-Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t *told, Error *err);
-
 #endif

@@ -1,4 +1,5 @@
-// Part of describe.h: the files of which a trainer consists, as one number.
+#include "files.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include <unistd.h>
 
 #include "fedavg/memory/fingerprint.h"
-#include "fedavg/trainer/describe.h"
 #include "fedavg/trainer/process.h"
 
 enum { BLOCK_BYTES = 1 << 16 };

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
-#include "fedavg/trainer/describe.h"
+#include "fedavg/trainer/files.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/program.h"
 #include "fedavg/trainer/reads.h"
@@ -332,12 +332,13 @@ Status nursery_begin(Nursery *nursery, const RunMemory *memory, const float *fir
 static Status check_silence(Nursery *nursery, Error *err) {
     TrainerProcess *process = &nursery->trainer.process;
     struct pollfd requests = {.fd = nursery->own_end, .events = POLLIN};
-    const bool owed = nursery->owes;
-    nursery->owes = nursery->state == NURSERY_OPEN && poll(&requests, 1, 0) > 0;
+    const bool owed = nursery->had_request;
+    nursery->had_request = nursery->state == NURSERY_OPEN && poll(&requests, 1, 0) > 0;
     if (nursery->state == NURSERY_NONE) return STATUS_OK;
     if (nursery->state == NURSERY_STARTING)
         return trainer_process_check_start(process, nursery->trainer.memory->config->trainer.start_seconds, err);
-    if (nursery->state == NURSERY_OPEN && !(owed && nursery->owes)) process->heard_nanoseconds = clock_nanoseconds();
+    if (nursery->state == NURSERY_OPEN && !(owed && nursery->had_request))
+        process->heard_nanoseconds = clock_nanoseconds();
     return trainer_process_check_silence(process, nursery->trainer.memory->config->trainer.hang_seconds, err);
 }
 

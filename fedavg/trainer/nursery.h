@@ -49,9 +49,9 @@ typedef struct Nursery {
     bool skips_tests;         // it has failed with a part of its test
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
-    bool owes;     // open, and a request waited when it was last looked after
-    bool is_other; // it has started again as another program, which ends the run
-    bool was_open; // until then what the program says against its first turn ends the run
+    bool had_request; // open, and a request was waiting at the last check
+    bool is_other;    // it has started again as another program, which ends the run
+    bool was_open;    // until then what the program says against its first turn ends the run
 } Nursery;
 
 void nursery_init(Nursery *nursery);

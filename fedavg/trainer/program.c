@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/trainer/describe.h"
+#include "fedavg/trainer/files.h"
 
 static Status read_stays(TrainerProgram *program, const json_t *told, Error *err) {
     const json_t *stays = json_object_get(told, "stays");

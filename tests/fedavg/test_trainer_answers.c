@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "fedavg/trainer/describe.h"
+#include "fedavg/trainer/files.h"
 
 #include "tests/check.h"
 #include "tests/late_clock.h"

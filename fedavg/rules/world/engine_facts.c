@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "fedavg/rules/world/schedule.h"
-#include "fedavg/rules/world/walk.h"
 
 // The engine of the real clock has no text of its own: it is the schedule `buffered` with another option.
 const EngineFacts engine_facts[ENGINE_COUNT] = {

@@ -18,6 +18,10 @@ typedef enum EngineKind {
 
 enum { SCHEDULE_COUNT = ENGINE_BUFFERED + 1, ENGINE_COUNT = ENGINE_REAL_CLOCK + 1 };
 
+// The numbers of ENGINE_ROUNDS; ENGINE_BUFFERED has its own steps. steps: NaN if rounds are counted in epochs.
+// fragments: NaN if the model travels whole. mix: NaN for 0.5 with a delay, 0 without.
+enum { ROUNDS_STEPS, ROUNDS_WARMUP, ROUNDS_FRAGMENTS, ROUNDS_DELAY, ROUNDS_MIX };
+
 // The numbers of ENGINE_WILD: the steps that a worker takes on its own before it adds their result; the most updates
 // that it may be ahead of the slowest worker (NaN: any number); how it writes the shared weights (HOGWILD_PLAIN,
 // HOGWILD_ATOMIC); whether it trains on all samples or on its part (HOGWILD_FULL, HOGWILD_SHARD).

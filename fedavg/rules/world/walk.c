@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "fedavg/rules/world/engine_facts.h"
 #include "fedavg/rules/world/schedule.h"
 
 double walk_round_steps(const Chosen *schedule) {

@@ -15,11 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fedavg/rules/rule.h"
-
-// The numbers of schedule `rounds`; `buffered` has its own steps. steps: NaN if rounds are counted in epochs.
-// fragments: NaN if the model travels whole. mix: NaN for 0.5 with a delay, 0 without.
-enum { ROUNDS_STEPS, ROUNDS_WARMUP, ROUNDS_FRAGMENTS, ROUNDS_DELAY, ROUNDS_MIX };
+#include "fedavg/rules/world/engine_facts.h"
 
 typedef struct Walk {
     uint32_t round, epochs;

@@ -17,6 +17,7 @@
 #include "datasets/doubts.h"
 #include "datasets/settings.h"
 #include "fedavg/trainer/check.h"
+#include "fedavg/trainer/files.h"
 #include "nn/kernels.h"
 
 // Options -------------------------------------------------------------------------------------------------------------
