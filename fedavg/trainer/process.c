@@ -209,8 +209,8 @@ Status trainer_process_receive(json_t **answer, TrainerProcess *process, const T
     }
 }
 
-// The keeper ends when its leash does, and then nothing of the trainer is left. It is waited for, since the trainer's
-// memory and its GPU are free only then; and not for ever, since one that the kernel cannot end must not end the run.
+// Closing the leash makes the guard kill the trainer and exit. Waits for that: only then are memory and GPU free. Gives
+// up after GUARD_SECONDS: a process stuck in the kernel must not hold up the run.
 static void end_guard(pid_t guard) {
     const int ended = pidfd_open(guard, 0); // its number is this process's to reap, and therefore still its own
     if (!wait_to_read(ended, GUARD_SECONDS, NULL)) {

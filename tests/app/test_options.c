@@ -226,23 +226,19 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
         {"--algorithm|dp-fedavg|--privacy-rounds|4", "--privacy-rounds 4: only used with epsilon=E of a release in "
                                                      "--algorithm; add that or leave --privacy-rounds out"},
         {"--algorithm|krum byzantine=3|--clients|8",
-         "--clients-per-round 8: so many updates; combine krum of --algorithm needs at least 9; raise that or lower "
-         "byzantine"},
+         "--clients-per-round 8: combine krum of --algorithm needs at least 9 updates; raise it or lower byzantine"},
         {"--algorithm|trimmed|--clients|4",
-         "--clients-per-round 4: so many updates; combine trimmed of --algorithm needs at least 5; raise that or raise "
-         "share"},
-        {"--algorithm|trimmed 0.0833|--clients|12", "--clients-per-round 12: so many updates; combine trimmed of "
-                                                    "--algorithm needs at least 13; raise that or raise "
-                                                    "share"},
+         "--clients-per-round 4: combine trimmed of --algorithm needs at least 5 updates; raise it or raise share"},
+        {"--algorithm|trimmed 0.0833|--clients|12",
+         "--clients-per-round 12: combine trimmed of --algorithm needs at least 13 updates; raise it or raise share"},
         {"--attack|backdoor 3 fraction=0.01|--attackers|0|--clients|4|--batch-size|20",
          "--attack backdoor 3 fraction=0.01: fraction=0.01 marks none of the 20 samples of a batch; raise it"},
         {"--algorithm|mix nearest byzantine=4; combine median|--clients|7",
-         "--clients-per-round 7: so many updates, of which mix nearest makes 0; combine median of --algorithm needs at "
-         "least 1; raise that or lower byzantine"},
+         "--clients-per-round 7: mix nearest makes 0 of these updates, and combine median of --algorithm needs at "
+         "least 1 updates; raise it or lower byzantine"},
         {"--algorithm|mix buckets 3; combine bulyan|--clients|18",
-         "--clients-per-round 18: so many updates, of which mix buckets makes 6; combine bulyan of --algorithm needs "
-         "at "
-         "least 7; raise that or lower byzantine"},
+         "--clients-per-round 18: mix buckets makes 6 of these updates, and combine bulyan of --algorithm needs at "
+         "least 7 updates; raise it or lower byzantine"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
@@ -250,7 +246,7 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
 static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
-        {"--attack|sign-flip", "--attack sign-flip: nobody does that; say who with --attackers, such as 0.2"},
+        {"--attack|sign-flip", "--attack sign-flip: no client attacks; name the attackers, such as --attackers 0.2"},
         {"--attackers|0.2", "--attackers 0.2: only used with --attack; add that or leave --attackers out"},
         {"--clients|8|--attack|zero|--attackers|8",
          "--attackers 8: needs a part of the clients, with a point: 0.2, or clients from 0 to 7: 3,7"},

@@ -279,7 +279,7 @@ class Sweep(RunCase):
                 self.assertIn("lr=0.1  killed by SIGKILL; it continues\n", told)
             if kills == 2:
                 self.assertIn("\nthe search stops here, since lr=0.1 has failed for a reason that is not in its values\n", told)
-                self.assertIn("\ngo on: the same command with --out s2 does what is not done\n", told)
+                self.assertIn("\nto continue, repeat the command with --out s2\n", told)
                 self.sweep(*arguments, out)
             self.assertEqual([len(self.rounds(f"{out}/lr={lr}")) for lr in ("0.0001", "0.1")], [100, 300])
             self.assertEqual(self.model(f"{out}/lr=0.1"), self.model("s0/lr=0.1"))
@@ -478,7 +478,7 @@ class Sweep(RunCase):
         out = self.sweep(*arguments, code=70)
         self.assertRegex(out, r"(?m)^\[\d/2\] lr=1000  failed \(70\): .*lower --lr")
         self.assertIn("\n1 of 2 runs are done, 1 failed, ", out)
-        self.assertIn("\ngo on: the same command with --out s does what is not done\n", out)
+        self.assertIn("\nto continue, repeat the command with --out s\n", out)
         again = self.sweep(*arguments, code=70)
         self.assertEqual((again.count("(done before)"), again.count("failed (70)")), (1, 1))
 
@@ -491,7 +491,7 @@ class Sweep(RunCase):
         os.close(folder)
         self.assertIn("\n1 of 2 runs are done, 0 failed, ", out)
         self.assertIn("\n1 of them run in another process, and were left to it\n", out)
-        self.assertIn("\ngo on: the same command with --out s does what is not done\n", out)
+        self.assertIn("\nto continue, repeat the command with --out s\n", out)
 
     def test_equal_sweeps_at_once_share_the_runs_and_none_fails(self):
         command = [SOUNDER, "sweep", *BASE, "--rounds", "10", "--lr", "0.1,0.2,0.3,0.4", "--out", "s"]
@@ -565,7 +565,7 @@ class Sweep(RunCase):
             out, err = process.communicate(timeout=DEADLINE)
             self.assertEqual(process.returncode, 130, out + err)
             self.assertIn("stopping: the runs finish their rounds and save", err)
-            self.assertIn("go on: the same command with --out s", out)
+            self.assertIn("to continue, repeat the command with --out s", out)
             self.assertFalse(any(alive(child) for child in children))
             for run in ("s/lr=0.1", "s/lr=0.2"):
                 done = self.rounds(run)[-1]["round"]
@@ -608,7 +608,7 @@ class Sweep(RunCase):
         process, _ = self.start_long("--parallel", "2")
         process.send_signal(signal.SIGUSR1)
         out, err = process.communicate(timeout=DEADLINE)
-        self.assertEqual((process.returncode, "go on: the same command" in out), (128 + signal.SIGUSR1, True), out + err)
+        self.assertEqual((process.returncode, "to continue, repeat the command" in out), (128 + signal.SIGUSR1, True), out + err)
         process, _ = self.start_long("--parallel", "2", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         process.send_signal(signal.SIGHUP)  # as nohup's
         self.wait_for_more_rounds("s/lr=0.1", 3)

@@ -58,7 +58,7 @@ class World(WorldCase):
         # A smaller cohort has the first of the clients that the larger one draws.
         for few, many in zip(self.cohorts("linear-1").values(), self.cohorts("plain").values()):
             self.assertLessEqual(set(few), set(many))
-        for words, sentence in ((["--algorithm", "krum"], "--cohort-schedule first=2: so many updates; combine krum of --algorithm needs at least 5"),
+        for words, sentence in ((["--algorithm", "krum"], "--cohort-schedule first=2: combine krum of --algorithm needs at least 5 updates"),
                                 (["--algorithm", "dp-fedavg"], "its noise is that of cohorts of one size"),
                                 (["--algorithm", "fedbuff"], "its clients begin one after the other"),
                                 (["--sampling", "cyclic"], "groups of unlike sizes would leave clients out; take uniform"),

@@ -99,7 +99,7 @@ class Worth(RunCase):
         out, _ = self.finish(process, process.wait(timeout=DEADLINE))
         if process.returncode:  # it was not faster than the signal
             self.assertEqual(process.returncode, 128 + signal.SIGINT)
-            self.assertIn("go on: the same command with --out worth/run does what is not done", out)
+            self.assertIn("to continue, repeat the command with --out worth/run", out)
             err = self.worth("run", "--samples", "4", "--format", "json", code=64)[1]
             self.assertRegex(err, r"\d+ of \d+ runs in worth/run are not done; sounder worth run --samples 4 --out worth/run does them")
         again, _ = self.worth("run", "--samples", "4")

@@ -6,8 +6,8 @@
 #include <string.h>
 
 // Lengths of runs, in elements. Few slots are read side by side in short runs: the core prefetches from each of them,
-// and the totals stay in the first-level cache. Of more slots than the core can follow, groups are read one after the
-// other, in long runs.
+// and the totals stay in the first-level cache. If there are more slots than the core prefetches, they are read in
+// groups, in long runs.
 enum { SHORT_RUN = 256, LONG_RUN = AGGREGATE_MOST_RUN, FEW_SUMS = 4, MOST_STREAMS = 8 };
 
 static const float LIMIT = 0x1p20f; // larger updates are refused

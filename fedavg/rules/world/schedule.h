@@ -111,7 +111,7 @@ Status schedule_add(Schedule *schedule, const ScheduledJob *job, Error *err);
 // memory.
 Status schedule_complete(Schedule *schedule, Error *err);
 
-// The round in the key of a training's random numbers; it differs for each visit. version: 0, 1, ...
+// Returns the number that keys the training's random numbers: another one for each visit. version: 0, 1, ...
 uint32_t schedule_key(uint32_t version, uint32_t visit);
 uint32_t schedule_round(uint32_t key); // version + 1, without the visit
 

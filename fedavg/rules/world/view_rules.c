@@ -109,7 +109,7 @@ static BlockOf block_of(Shape shape, uint32_t client, uint32_t clients) {
                      (column + 1) * columns / side - first_column};
 }
 
-// Both refusals are of views that would do nothing, or leave nothing, in silence.
+// Refuses a view that would change no sample, or leave none.
 Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *err) {
     const BlockOf smallest = block_of(shape, 0, clients);
     if (plan->noise.row == VIEW_NOISE_BLOCK && (smallest.rows == 0 || smallest.columns == 0))

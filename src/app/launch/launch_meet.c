@@ -163,8 +163,8 @@ static Status compare(const Meeting *meeting, const Guest *guest, Error *err) {
                     "--nproc-per-node %d; give all the same",
                     options->nnodes, options->ranks, guest->node, guest->address, guest->nodes, guest->ranks);
     if (guest->node < 1 || guest->node >= options->nnodes)
-        return fail(err, STATUS_USAGE, "--node-rank %d (%s): another one is needed, from 0 to %d", guest->node,
-                    guest->address, options->nnodes - 1);
+        return fail(err, STATUS_USAGE, "--node-rank %d (%s): must be from 0 to %d", guest->node, guest->address,
+                    options->nnodes - 1);
     for (int i = 0; i < meeting->room; i++) {
         const Guest *other = &meeting->guests[i];
         if (other->is_known && other != guest && other->node == guest->node)

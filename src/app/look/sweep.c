@@ -311,7 +311,7 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     if (sweep->signal) *exit_code = 128 + sweep->signal;
     char word[SHELL_WORD_BYTES];
     if (sweep->signal || sweep->failed > 0 || elsewhere > 0)
-        printf("go on: the same command with --out %s does what is not done\n", shell_path(word, sweep->options.out));
+        printf("to continue, repeat the command with --out %s\n", shell_path(word, sweep->options.out));
     return STATUS_OK;
 }
 

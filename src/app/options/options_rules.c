@@ -59,9 +59,9 @@ static Status check_updates(const Options *options, Error *err) {
     const bool grows = options->world.cohort.kind != COHORT_CONSTANT;
     if (mixed >= least) return STATUS_OK;
     if (algorithm.traits.has[TRAIT_MIXES])
-        snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", algorithm.mix->text.name, mixed);
+        snprintf(mixes, sizeof mixes, "mix %s makes %u of these updates, and ", algorithm.mix->text.name, mixed);
     return options_refuse(options, grows ? "cohort-schedule" : "clients-per-round", err,
-                          " %s%u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
+                          " %s%u: %scombine %s of --algorithm needs at least %g updates; raise it or %s",
                           grows ? "first=" : "", updates, mixes, rule->text.name, least,
                           rule->for_fewer ? rule->for_fewer : "lower byzantine");
 }
@@ -73,8 +73,8 @@ Status options_read_world(Options *options, Error *err) {
         TRY(options_blame(options, "attack", ": ", attack_parse(&options->attack_rule, options->attack, &why), &why,
                           err));
     if (attacks && !options->attackers[0])
-        return options_refuse(options, "attack", err, " %s: nobody does that; say who with --attackers, such as 0.2",
-                              options->attack);
+        return options_refuse(options, "attack", err,
+                              " %s: no client attacks; name the attackers, such as --attackers 0.2", options->attack);
     if (options->client_noise[0])
         TRY(options_blame(options, "client-noise", ": ",
                           view_parse_noise(&options->view.noise, options->client_noise, &why), &why, err));

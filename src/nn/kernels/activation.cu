@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                     gradient.z * derivative_of<KIND>(x.z, number), gradient.w * derivative_of<KIND>(x.w, number));
 }
 
-// A thread per four samples of a value; `each`: such threads of one slope. A division finds the slope: a grid with an
-// axis of slopes would leave blocks half empty where planes are small.
+// One thread computes four samples of one value; `each`: such threads of one slope. A division finds the slope: a grid
+// with an axis of slopes would leave blocks half empty where planes are small.
 __global__ void __launch_bounds__(ITEM_THREADS)
     prelu_forward(float4 *out, const float4 *in, const float *weight, size_t stride, uint32_t each, uint32_t items,
                   const uint32_t *counts) {
@@ -141,7 +141,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (other_gradient) other_gradient[i] = other_adds ? plus(other_gradient[i], given) : given;
 }
 
-// A thread per four samples of a value of the product; a_plane, b_plane: values that one value of the factor serves.
+// One thread computes four samples of one value of the product; a_plane, b_plane: values that one value of the factor
+// serves.
 __global__ void __launch_bounds__(ITEM_THREADS)
     mul_forward(float4 *out, const float4 *a, const float4 *b, uint32_t a_plane, uint32_t b_plane, uint32_t quads,
                 uint32_t items, const uint32_t *counts) {

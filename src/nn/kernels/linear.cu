@@ -10,8 +10,8 @@ namespace {
 // SUM_WIDTH neighbouring threads sum a row, each every SUM_WIDTH-th float4; then their sums are added in pairs.
 enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
-// Adds the bias. A thread per four samples of one feature. cuBLAS could start from the bias only if it were copied to
-// every column before.
+// Adds the bias. One thread computes four samples of one feature. cuBLAS could start from the bias only if it were
+// copied to every column before.
 __global__ void __launch_bounds__(ITEM_THREADS) add_bias(float4 *out, const float *bias, size_t stride, bool relu,
                                                          uint32_t row, uint32_t items, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
