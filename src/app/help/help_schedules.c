@@ -1,4 +1,4 @@
-// Part of help.h: `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job, which
+// Part of help.h: `sounder help dial`: from synchronous SGD to Hogwild on one job, which
 // tools/bench/dial runs.
 #include <stdio.h>
 
@@ -13,6 +13,12 @@ static const struct {
      "they meet at every 8th step, and average weights instead of gradients. Staleness 0. `post-local-sgd` begins as "
      "ssgd."},
     {"--algorithm fedavg --rounds 3", "they meet when all have trained their samples once. Staleness 0."},
+    {"--algorithm \"diloco H=44; optimizer sgd\" --rounds 32 --eval-every 8",
+     "they meet at every 44th step, and the server's momentum steps along the mean of what they changed. With AdamW "
+     "for SGD, and a rate for it, this is DiLoCo. Staleness 0."},
+    {"--algorithm \"streaming-diloco H=44 fragments=4; optimizer sgd\" --rounds 128 --eval-every 32",
+     "at every 11th step a quarter of the model travels while they train; two steps later each mixes the server's "
+     "values with its own. Staleness 0: no update is older than its fragment."},
     {"--algorithm \"semi-sync lag=1\" --rounds 6 --client-time lognormal",
      "a step takes the first half of the clients (1 / (1 + lag) of them), the others join the next one. In the long "
      "run an update is `lag` versions old on average."},
@@ -48,6 +54,7 @@ void dial_print(FILE *file) {
     print_paragraph(
         file, 0,
         "Up to fedasync the bits are fixed, because updates are late by a simulated clock. Hogwild's bits depend on "
-        "the order in which workers finish. Springs instead of averages: `easgd`, `eamsgd`. Asynchronous workers act "
+        "the order in which workers finish. Springs instead of averages: `easgd`, `eamsgd`; DiLoCo without rounds: "
+        "`async-diloco`; clients that fail: --failures. Asynchronous workers act "
         "like additional momentum of 1 - 1/workers (Mitliagkas et al. 2016): lower --momentum as you turn the dial.");
 }
