@@ -74,13 +74,15 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
     const uint32_t clients = memory->config->clients;
     TRY(checkpoint_open_before(&file, &found, round, checkpoints, err));
     if (!found) return STATUS_OK;
+    const NamedTensor tensor = tensor_of(row);
     uint32_t *table = own(&memory->owned, row->count, sizeof *table);
     Status status = table ? STATUS_OK : fail(err, STATUS_OS, "no memory for a table of %u clients", clients);
-    if (status == STATUS_OK) status = check_run(&file, checkpoints->path, round, record, err);
-    const NamedTensor tensor = tensor_of(row);
-    if (status == STATUS_OK) status = checkpoint_load(table, &file, &tensor, err);
-    if (status == STATUS_OK) status = client_state_table_check(table, &memory->config->client_state, clients, err);
-    if (status == STATUS_OK) memory->client_state_before = table;
+    if (!table) goto close;
+    TRY_GOTO(close, check_run(&file, checkpoints->path, round, record, err));
+    TRY_GOTO(close, checkpoint_load(table, &file, &tensor, err));
+    TRY_GOTO(close, client_state_table_check(table, &memory->config->client_state, clients, err));
+    memory->client_state_before = table;
+close:
     safetensors_close(&file);
     return status == STATUS_DATA ? STATUS_OK : status;
 }

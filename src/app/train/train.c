@@ -121,11 +121,13 @@ static Status prepare(Run *run, Error *err) {
     progress_step_end(&run->progress);
     TRY(status);
     if (!run->options.resume[0]) dataset_warn_of_doubts(&run->memory.data, &run->data.source);
-    if (train_has_programs(run)) status = trainer_host_open(&run->trainers, err);
-    if (status == STATUS_OK) status = read_net(run, err);
-    if (status == STATUS_OK) status = read_figures(run, err);
-    if (status == STATUS_OK) status = note_data(run, is_ready, err);
-    if (status != STATUS_OK) free_parts(run);
+    if (train_has_programs(run)) TRY_GOTO(fail, trainer_host_open(&run->trainers, err));
+    TRY_GOTO(fail, read_net(run, err));
+    TRY_GOTO(fail, read_figures(run, err));
+    TRY_GOTO(fail, note_data(run, is_ready, err));
+    return STATUS_OK;
+fail:
+    free_parts(run);
     return status;
 }
 
@@ -247,6 +249,7 @@ Status train_agree_to_begin(Run *run, Status status, Error *err) {
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
     Status status = run_device_open(&run->device, &run->options, train_writes(run) ? run->folder.path : NULL, err);
     char arithmetic[TOGETHER_NAME_BYTES] = "";
+    int late_signal;
     if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
     if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
     TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->model.net.program, &run->nodes, status, err));
@@ -266,7 +269,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     status = train_in_folder(run, exit_code, err);
     if (run->options.plan && status == STATUS_OK && *exit_code == 0) status = train_plan_end(run, err);
 close:
-    const int late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
+    late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
     return late_signal ? train_stop_late(run, late_signal, status, exit_code, err) : status;
 }
 

@@ -114,9 +114,11 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
     memory->algorithm = run_algorithm(config); // FedAvg, which adds nothing to gradients
     config->trainer.answers = test->answers != NULL;
     memory->tensors = trainer_net_tensors(&model.net);
-    Status status = check_program(&model.net.program, past, path, err);
-    if (status == STATUS_OK) status = model_load_alone(model.net.values, &memory->tensors, file, path, err);
-    if (status == STATUS_OK) status = evaluate(test, memory, &model.net, err);
+    Status status;
+    TRY_GOTO(free_model, check_program(&model.net.program, past, path, err));
+    TRY_GOTO(free_model, model_load_alone(model.net.values, &memory->tensors, file, path, err));
+    status = evaluate(test, memory, &model.net, err);
+free_model:
     run_model_free(&model);
     return status;
 }
