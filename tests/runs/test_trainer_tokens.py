@@ -168,6 +168,28 @@ class TrainerTokens(TrainerCase):
             with self.assertRaisesRegex(sounder.Error, why):
                 sounder.write_tokens(self.path("no.npz"), of, length=4, **more)
 
+    def test_lines_of_json_are_texts_by_a_template(self):
+        sounder = self.package()
+        rows = [{"ask": f"{n} plus {n}?", "answer": str(2 * n), "who": "ab"[n % 2]} for n in range(8)]
+        path, wanted = self.path("asks.jsonl"), {"client": [row["who"] for row in rows], "length": 4}
+        with open(path, "w") as file:
+            file.write("\n".join(json.dumps(row) for row in rows) + "\n\n")
+        texts = [f"{row['ask']}\n{row['answer']}" for row in rows]
+        one = np.load(sounder.write_tokens(self.path("one.npz"), texts, **wanted))
+        for template in ("{ask}\n{answer}", lambda row: row["ask"] + "\n" + row["answer"]):
+            two = np.load(sounder.write_tokens(self.path("two.npz"), path, length=4, client="who", template=template))
+            self.assertTrue(all(np.array_equal(one[name], two[name]) for name in one))
+        for words, why in (({}, "line 1: no 'text'; it has ask, answer, who"), ({"template": "{ask}", "client": "whose"}, "line 1: no 'whose'")):
+            with self.assertRaisesRegex(sounder.Error, why):
+                sounder.write_tokens(self.path("no.npz"), path, length=4, **words)
+        with self.assertRaisesRegex(sounder.Error, "template: it is for rows of a .jsonl file"):
+            sounder.write_tokens(self.path("no.npz"), texts, length=4, template="{ask}")
+        for damaged, why in (('{"ask": 1', "line 2: Expecting"), ("[1]", "line 2: list; give one JSON object per line")):
+            with open(path, "w") as file:
+                file.write('{"text": "a"}\n' + damaged)
+            with self.assertRaisesRegex(sounder.Error, why):
+                sounder.write_tokens(self.path("no.npz"), path, length=4)
+
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_diloco_is_a_loop_of_adamw_inside_and_nesterovs_sgd_outside(self):
         self.write("diloco.py", DILOCO)

@@ -1,4 +1,5 @@
 """Texts as rows of tokens for --data, and a tokenizer that is learned from any texts, as Python's own library."""
+import json
 import os
 import sysconfig
 import warnings
@@ -108,8 +109,40 @@ def _column(texts, client):
         raise Error(f"texts: {type(texts).__name__}: no columns text and {client!r} ({problem})") from problem
 
 
-def _documents(texts, client):
+def _json_row(text, place):
+    try:
+        row = json.loads(text)
+    except ValueError as problem:
+        raise Error(f"{place}: {problem}; give one JSON object per line") from problem
+    if not isinstance(row, dict):
+        raise Error(f"{place}: {type(row).__name__}; give one JSON object per line")
+    return row
+
+
+def _json_lines(path, client, template):
+    """[(client, text)] of a file with one JSON object per line."""
+    found = []
+    with open(path, encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            place = f"{os.fspath(path)}, line {number}"
+            row = _json_row(text, place)
+            try:
+                made = template(row) if callable(template) else (template or "{text}").format_map(row)
+                found.append((number if client is None else row[client], made))
+            except KeyError as missing:
+                raise Error(f"{place}: no {missing.args[0]!r}; it has {', '.join(row)}; say template= and client= by "
+                            "these") from missing
+    return found
+
+
+def _documents(texts, client, template):
     """[(client, text)]: of a table with a column, a dict {client: text or list}, the files of a folder, or a list."""
+    if isinstance(texts, (str, os.PathLike)) and os.fspath(texts).lower().endswith((".jsonl", ".ndjson")):
+        return _json_lines(texts, client, template)
+    if template is not None:
+        raise Error("template: it is for rows of a .jsonl file; give texts as they are to be read")
     if isinstance(client, str):
         return _column(texts, client)
     if isinstance(texts, dict):
@@ -140,10 +173,10 @@ def _rows(tokens, length):
     return tokens[: count * length].reshape(count, length), tokens[length : count * length + 1 : length]
 
 
-def _by_client(texts, client, tokenizer, length):
+def _by_client(documents, tokenizer, length):
     """The tokens of each client that has two rows and the token that follows; a warning names the others."""
     of = {}
-    for name, text in _documents(texts, client):
+    for name, text in documents:
         of.setdefault(name, []).append(_encode(tokenizer, text))
     of = {name: np.concatenate(parts) for name, parts in of.items()}
     short = [str(name) for name, tokens in of.items() if len(tokens) < 2 * length + 1]
@@ -183,17 +216,19 @@ def _typed(arrays, tokenizer):
     return {**arrays, "vocabulary": np.array([vocabulary])}
 
 
-def write_tokens(path, texts, tokenizer=None, length=256, client=None, test=0.1):
+def write_tokens(path, texts, tokenizer=None, length=256, client=None, test=0.1, template=None):
     """Writes texts as rows of tokens for --data, x (N,length) of uint16 or uint32, and returns the path. y is the token
     that follows its row (0 for all if there are more than 65,535): nets of layers predict it, a trainer has it as the
     last target. turn.batches() gives rows of int64.
 
     texts: a list, of which each document is a client, unless client= has a name for each; a dict {client: text or list
     of them}; a folder, of which each file is a client; or a table with the column text (Hugging Face, pandas),
-    where client= names a column. Texts of one client are joined. tokenizer: an object with encode, or a function, that
-    gives numbers (of tokenizers, transformers, tiktoken, sounder.BPE); None: bytes. test: the share of each client's
-    rows, its last ones, that are for tests."""
+    where client= names a column; or a .jsonl file, whose rows template= makes texts, "{instruction}\\n{output}" or a
+    function of the row ("{text}"), and client= names a field. Texts of one client are joined. tokenizer: an object with
+    encode, or a function, that gives numbers (of tokenizers, transformers, tiktoken, sounder.BPE); None: bytes. test:
+    the share of each client's rows, its last ones, that are for tests."""
     if length < 1 or not 0 < test < 1:
         raise Error(f"length={length}, test={test}: give rows of at least 1 token, and a share between 0 and 1")
     tokenizer = tokenizer or Bytes()
-    return write_arrays(path, _typed(_split(_by_client(texts, client, tokenizer, length), length, test), tokenizer))
+    clients = _by_client(_documents(texts, client, template), tokenizer, length)
+    return write_arrays(path, _typed(_split(clients, length, test), tokenizer))
