@@ -92,7 +92,8 @@ typedef struct Rehearsal {
     uint64_t round_samples, places; // samples and clients of the whole first round
 } Rehearsal;
 
-// Of real_clock.c, in the parent. The workers' side is one Flight per rank, in the control segment (memory/layout.h).
+// The state of real_clock.c, in the parent. The workers' side is one Flight per rank, in the control segment
+// (memory/layout.h).
 typedef struct RealClock {
     Schedule log; // owned: the jobs that were applied, in the order of their arrival
     Owned owned;

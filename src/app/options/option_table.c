@@ -145,12 +145,14 @@ static bool draws_fixed_size(const Options *options) {
 #define FIELD(member) .offset = offsetof(Options, member)
 
 // The rows, in the order of help and config.yaml: one file for each room of options.
+// clang-format off
 const Option option_table[] = {
 #include "option_rows_data.def"
 #include "option_rows_clients.def"
 #include "option_rows_training.def"
 #include "option_rows_run.def"
 };
+// clang-format on
 
 const int option_count = sizeof option_table / sizeof *option_table;
 const OptionTable option_train_table = {
