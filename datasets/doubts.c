@@ -327,6 +327,35 @@ static void doubt_digits(DatasetDoubts *doubts, const Dataset *data) {
         example, (double)nextafterf((float)example, INFINITY) - example);
 }
 
+// A step of SGD moves the weights of the widest feature most: the others learn next to nothing.
+static void doubt_spreads(DatasetDoubts *doubts, const Dataset *data) {
+    enum { TIMES = 30, MOST_FEATURES = 4096 };
+    const size_t size = shape_size(data->shape), most = MOST_NUMBERS / size;
+    const uint32_t samples = data->train.count < most ? data->train.count : (uint32_t)most;
+    const char *name = data->feature_names, *widest = name, *narrowest = name;
+    double wide = 0, narrow = INFINITY;
+    if (data->items.pixel_bytes != sizeof(float) || data->means || samples < LEAST_ROWS || size > MOST_FEATURES) return;
+    for (size_t feature = 0; feature < size; feature++, name += strlen(name) + 1) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < samples; i++) {
+            const double distance = (double)dataset_number(data->train.pixels, i * size + feature) -
+                                    (double)dataset_number(data->train.pixels, feature);
+            sum += distance;
+            squares += distance * distance;
+        }
+        const double deviation = sqrt(fmax(squares / samples - sum / samples * (sum / samples), 0));
+        if (deviation > wide) wide = deviation, widest = name;
+        if (deviation > 0 && deviation < narrow) narrow = deviation, narrowest = name;
+    }
+    if (!(wide > TIMES * narrow)) return;
+    add(doubts,
+        "%s: the deviations of features are up to %.0f times apart (%.*s: %.3g, %.*s: %.3g), and a step of SGD follows "
+        "the "
+        "widest; normalize=yes in --data lets all weigh alike",
+        data->name, wide / narrow, (int)fmin(40, (double)column_bytes(widest)), widest, wide,
+        (int)fmin(40, (double)column_bytes(narrowest)), narrowest, narrow);
+}
+
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source) {
     const DatasetFormat *format = source->format;
     doubts->count = 0;
@@ -342,6 +371,7 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
     doubt_scale(doubts, data, format);
     doubt_channels(doubts, data, &source->settings);
     doubt_digits(doubts, data);
+    if (data->feature_names && !data->items.vocabulary && doubts->count == 0) doubt_spreads(doubts, data);
 }
 
 void dataset_warn_of_doubts(const Dataset *data, const DatasetSource *source) {

@@ -32,7 +32,8 @@ typedef struct CopyPlace {
 Status unpacked_cache_check(Error *err) {
     const char *choice = getenv("SOUNDER_CACHE");
     if (!choice || !*choice || strcmp(choice, "on") == 0 || strcmp(choice, "off") == 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "SOUNDER_CACHE=%.60s: needs on or off", choice);
+    return fail(err, STATUS_USAGE,
+                "SOUNDER_CACHE=%.60s: needs on or off; the folder of copies is sounder in XDG_CACHE_HOME", choice);
 }
 
 // Returns false if no copy is wanted or there is no place for one.

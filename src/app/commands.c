@@ -260,7 +260,7 @@ const Command commands[] = {
      .description =
          "Prints the epsilon (at --delta, by Renyi differential privacy) of a run whose every round releases a sum of "
          "clipped updates with Gaussian noise (`release gaussian` of --algorithm), or the least noise for an epsilon. "
-         "Epsilon is an upper bound: other accountants, which read --events, are some 10% tighter.\n"
+         "Epsilon is an upper bound: other accountants, which read --events, are 10 to 25% tighter.\n"
          "A run's noise repeats from its --seed, so a model that is published is trained with --noise-key system. Two "
          "runs with common clients release twice: their epsilons add up. Rules with noise: --algorithm dp-fedavg "
          "(whole "

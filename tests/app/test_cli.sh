@@ -97,7 +97,7 @@ check 0 '' 'sounder: warning: --model: its last layer is sigmoid, and the loss, 
 check 0 '' 'sounder: warning: --model: its last layer is sigmoid, and so begins the loss, binary *' train --data synthetic:1x8x8:64:16 --rounds 1 \
     --quiet --loss bce --model 'linear 10; sigmoid' --out "$work/sigmoids"
 printf 'rounds: 2\nbatch: 3\n' | check 64 '' 'sounder: error: standard input:2: batch: unknown option; did you mean batch-size[?]' train -
-SOUNDER_CACHE=of check 64 '' 'sounder: error: SOUNDER_CACHE=of: needs on or off' train --data synthetic:1x8x8:64:16
+SOUNDER_CACHE=of check 64 '' 'sounder: error: SOUNDER_CACHE=of: needs on or off; the folder of copies is sounder in XDG_CACHE_HOME' train --data synthetic:1x8x8:64:16
 # shellcheck disable=SC2086
 SOUNDER_BLAS=of check 64 '' 'sounder: error: SOUNDER_BLAS=of: needs on or off' train $tiny --out "$work/blas"
 SOUNDER_ISA=x86-64 check 0 '' 'sounder: warning: SOUNDER_ISA=x86-64 is unknown *baseline)' train $tiny --out "$work/isa"
@@ -116,7 +116,7 @@ check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder sweep --seed 1..3' train --seed 1-3
 check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
 check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
-check 64 '' 'sounder: error: --lr 0.01..0.1: needs a number above 0, at most 1000' train --lr 0.01..0.1 # no steps lead from one to the other
+check 64 '' 'sounder: error: --lr 0.01..0.1: needs a number above 0, at most 1000; ranges are of whole numbers, so write 0.1,0.2,0.3 in a sweep' train --lr 0.01..0.1 # no steps lead from one to the other
 # shellcheck disable=SC2088 # no shell replaces it there
 check 64 '' 'sounder: error: --out ~/runs: nothing has replaced the ~; write the whole path, or a blank in place of the =' train --out='~/runs'
 check 64 '' 'sounder: error: --no-tensorboard: unknown option; write --tensorboard=false' train --no-tensorboard
@@ -129,14 +129,14 @@ check 64 '' 'sounder: error: mu=0.1: a word of its own without quotes; write --a
 check 0 '*sounder runs (help runs):*--against VALUE*sounder sweep (help sweep):*' '' help against
 check 0 '*--resume FOLDER*' '' help --resume
 check 0 '*--data, a form of files (help data):*CSV: a file .csv*' '' help csv
-check 64 '' 'sounder: error: help mu: is a number of --algorithm; write --algorithm "local prox mu=X"; *' help mu
+check 64 '' 'sounder: error: help mu: is a number of --algorithm; write --algorithm "fedprox mu=X"; *' help mu
 check 64 '' 'sounder: error: --clients-per-round 0.1: needs a whole number from 1 to 1000000, not a share of them' train --clients-per-round 0.1
 check 64 '' 'sounder: error: --model net.pt: is a file of PyTorch*sounder.layers(net)*sounder.write_weights(*' train --model net.pt
 check 64 '' 'sounder: error: --model net.onnx: is a file of ONNX*sounder.layers("net.onnx")*sounder.write_weights(*' train --model net.onnx
 check 64 '' 'sounder: error: net.onnx: is a file of ONNX*' eval net.onnx
 check 64 '' 'sounder: error: export: files of ONNX*sounder.export_onnx(*' export runs/a --onnx net.onnx
 check 64 '' 'sounder: error: --optimizer: is a part of --algorithm; write --algorithm "fedavg; optimizer RULE"' train --optimizer adam
-check 64 '' 'sounder: error: --mu: is a number of --algorithm; write --algorithm "local prox mu=X"' train --mu 0.1
+check 64 '' 'sounder: error: --mu: is a number of --algorithm; write --algorithm "fedprox mu=X"' train --mu 0.1
 check 64 '' 'sounder: error: --scaffold: is an algorithm; write --algorithm scaffold' train --scaffold
 check 64 '' 'sounder: error: --threads: unknown option; did you mean --workers[?]' train --threads 2
 check 64 '' 'sounder: error: plot: unknown command; did you mean report[?]' plot
@@ -227,7 +227,7 @@ expect_candidates 'leaf leaf-iid' train --partition 'lea'
 expect_candidates 'cifar10 cifar100' train --data 'cif'
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
-expect_candidates '--out' report --o
+expect_candidates '--out --over' report --o
 expect_candidates 'grid list random halving' sweep --search ''
 expect_candidates '--search' sweep --sea
 expect_candidates '--once' top --o

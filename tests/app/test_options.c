@@ -130,7 +130,7 @@ static void a_value_that_does_not_fit_is_refused_by_name(void **state) {
         {"--seed|18446744073709551616",
          "--seed 18446744073709551616: needs a whole number from 0 to 18446744073709551615"},
         {"--quiet=maybe", "--quiet maybe: needs true or false"},
-        {"--device|gpu", "--device gpu: needs auto, cpu or cuda"},
+        {"--device|gpu", "--device gpu: needs auto, cpu or cuda; did you mean cuda?"},
         {"--log-level|loud", "--log-level loud: needs error, warning, info or debug"},
         {"--on-worker-death|panic", "--on-worker-death panic: needs continue, respawn or abort"},
         {"--out=", "--out \"\": needs a UTF-8 text of 1 to 2047 bytes without control characters"},

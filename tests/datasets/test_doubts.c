@@ -215,7 +215,8 @@ static void columns_that_should_be_left_out_are_doubted(void **state) {
          "t.csv: column id has another whole number in each row; if it only numbers samples, leave it out: without=id "
          "in --data"},
         {"my id,x,label", shuffled, "normalize=yes", "leave it out: without='my id' in --data"},
-        {"price,x,label", far_apart, "", NULL},
+        {"price,x,label", far_apart, "", "t.csv: the deviations of features are up to "},
+        {"price,x,label", far_apart, "normalize=yes", NULL},
         {"User_ID,x,label", repeated, "",
          "t.csv: column User_ID is a feature; if it names who has a sample, make it the client: client=User_ID in "
          "--data"},
@@ -227,7 +228,7 @@ static void columns_that_should_be_left_out_are_doubted(void **state) {
          "without=number"},
         {"time,x,label", seconds, "",
          "t.csv: 1 feature (time) loses digits in which samples differ: as float32, which a net takes, numbers near "},
-        {"people,x,label", large, "", NULL},
+        {"people,x,label", large, "", "normalize=yes in --data lets all weigh alike"},
         {"pair,x,label", repeated, "", NULL},
         {"a,b,x,n", copied, "label=a text=one-hot without=n",
          "t.csv: column b alone says the answer to each sample; if it was made from what is to be learned, leave it "

@@ -131,6 +131,32 @@ class Paper(RunCase):
         self.assertEqual(summary["class_names"], ["alive", "died"])
         self.assertAlmostEqual(summary["test_f1"], summary["test_f1_by_class"][1])
 
+    def test_options_of_other_programs_are_answered_with_what_to_write(self):
+        base = ["--data", "synthetic:1x8x8:40:20", "--model", "softmax"]
+        for arguments, sentence in ((["--epsilon", "8"], '--epsilon: is a number of a kind of privacy; write --algorithm "dp-fedavg epsilon=8"'),
+                                    (["--noise", "1"], "--noise: is a number of a kind of privacy"), (["--mu", "0.1"], '--algorithm "fedprox mu=X"'),
+                                    (["--server-lr", "1"], "server average lr=X"), (["--cpu"], "--cpu: is written --device cpu"), (["--log", "8"], "written --log-level info"),
+                                    (["--nodes", "2"], "said by mpirun or srun"), (["--wandb"], "sounder.to_wandb"), (["--dropout", "0.2"], "a layer of --model"),
+                                    (["--save-model", "x"], "write --out FOLDER"), (["--device", "gpu"], "did you mean cuda?"), (["--drop-out", "10%"], "; write 0.1"),
+                                    (["--clients-per-round", "10%"], "not a share of them"), (["t.csv"], "t.csv: is data, no experiment file; write --data t.csv"),
+                                    (["--lr", "0.1", "0.2"], "0.2: a second value of --lr; sounder sweep takes several with commas: --lr 0.1,0.2")):
+            with self.subTest(arguments):
+                self.assertIn(sentence, self.call("train", *base, *arguments, code=64)[1])
+        for arguments, sentence in ((["sweep", *base, "--epsilon", "8"], "dp-fedavg epsilon=8"), (["sweep", *base, "--resume", "s"], "the same sweep with --out FOLDER continues it"),
+                                    (["sweep", *base, "--lr", "0.1..0.3"], "write 0.1,0.2,0.3 in a sweep"), (["runs", "one", "--by", "algoritm"], "did you mean algorithm?")):
+            with self.subTest(arguments):
+                if arguments[0] == "runs":
+                    self.train(*base, "--clients", "2", "--rounds", "1", "--out", "one")
+                self.assertIn(sentence, self.call(*arguments, code=64)[1])
+
+    def test_the_success_of_an_attack_is_a_picture_and_in_the_title(self):
+        self.train("--data", "synthetic:1x8x8:100:50", "--model", "softmax", "--clients", "5", "--rounds", "2", "--attack", "backdoor", "--attackers", "0.2", "--out", "run")
+        self.call("report", "run", "--out", "r.html", "--svg", "svg")
+        self.assertIn("attack-success.svg", os.listdir(self.path("svg")))
+        told = self.data_of("r.html")
+        self.assertTrue(told["title"].endswith(" under backdoor"), told["title"])
+        self.assertIn("attack_success", told["runs"][0]["rounds"])
+
     def test_commas_part_algorithms_with_numbers(self):
         out = self.call("sweep", "--data", TABLE, "--model", "softmax", "--algorithm", "fedavg,fedprox mu=0.1, scaffold", "--dry-run", "--out", "s")[0]
         self.assertEqual(re.findall(r"--algorithm=(fedprox mu=0\.1|\S+)", out), ["fedavg", "fedprox mu=0.1", "scaffold"])

@@ -42,7 +42,7 @@ void figure_charts_list(FigureCharts *list) {
     for (int place = 0; place <= 2; place++)
         for (size_t i = 0; i < figure_count; i++) {
             const Figure *row = &figure_table[i];
-            if (!figure_is_goal(row)) continue;
+            if (!figure_is_drawn(row)) continue;
             if (place_of(row, false) == place) add(list, row, false);
             if (row->of == FIGURE_OF_MODEL && place_of(row, true) == place) add(list, row, true);
         }

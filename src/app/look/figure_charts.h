@@ -27,4 +27,9 @@ void figure_charts_list(FigureCharts *list);
 // Adds them as an array to the report, for page/report.js.
 void figure_charts_put(JsonObject *report);
 
+// Whether curves show the figure: those that runs may be about, and the success of an attack.
+static inline bool figure_is_drawn(const Figure *row) {
+    return figure_is_goal(row) || row->of == FIGURE_OF_ATTACK;
+}
+
 #endif

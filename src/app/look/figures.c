@@ -193,7 +193,8 @@ static void add_losses(Room *room, const json_t *runs) {
 }
 
 // Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure. All
-// runs have the loss of the test, or that on the validation set. A metric is the one that the first run is about.
+// runs have the loss of the test, or that on the validation set, and the success of an attack where there is one. A
+// metric is the one that the first run is about.
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Drawing *drawing, FigureAxis by,
                           Error *err) {
     Room room;
@@ -207,7 +208,8 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Dra
     const bool is_share = run_figure_has(&figure, FIGURE_IS_SHARE), falls = run_figure_has(&figure, FIGURE_FALLS);
     const double scale = is_share ? 100 : 1;
     const bool is_loss = strcmp(key, "test_loss") == 0, is_one = json_array_size(runs) == 1, alone = is_loss && is_one,
-               of_all = is_loss || (strcmp(key, "validation_loss") == 0 && !is_one);
+               of_all = is_loss || (strcmp(key, "validation_loss") == 0 && !is_one) ||
+                        run_figure_row(&figure)->of == FIGURE_OF_ATTACK;
     const bool aims = json_is_number(target) && run_figure_same(&told, &figure);
     const double reference = aims ? scale * json_number_value(target) : (double)NAN;
     TRY(make_room(&room, runs, by, err));

@@ -59,7 +59,7 @@ static Status read_charts(char **text, Error *err) {
         return fail(
             err, STATUS_UNAVAILABLE,
             "a report needs Chart.js, and %.200s is not there; install Debian's libjs-chart.js, or name another "
-            "chart.min.js of version 3 in SOUNDER_CHART_JS",
+            "chart.min.js of version 3 in SOUNDER_CHART_JS; --svg FOLDER draws figures without it",
             path);
     TRY(read_file(text, path, err));
     if (strstr(*text, "Chart") && !strstr(*text, "</script")) return STATUS_OK;
@@ -221,7 +221,7 @@ static void name_data(char data[OPTION_TEXT_BYTES], const Options *options) {
 }
 
 static void describe(JsonObject *report, const PastRuns *runs, const ByOptions *over) {
-    char label[OPTION_LABEL_BYTES], data[OPTION_TEXT_BYTES], title[3 * OPTION_TEXT_BYTES + 64],
+    char label[OPTION_LABEL_BYTES], data[OPTION_TEXT_BYTES], title[4 * OPTION_TEXT_BYTES + 64],
         subtitle[2 * PATH_BYTES + 128], date[64];
     const PastRun *first = &runs->all[0];
     const time_t now = time(NULL);
@@ -230,8 +230,9 @@ static void describe(JsonObject *report, const PastRuns *runs, const ByOptions *
     strftime(date, sizeof date, "%d %B %Y, %H:%M", localtime_r(&now, &parts));
     name_data(data, &first->options);
     if (runs->count == 1) {
-        snprintf(title, sizeof title, "%s of %s on %s", first->options.algorithm, options_net(label, &first->options),
-                 data);
+        snprintf(title, sizeof title, "%s of %s on %s%s%s", first->options.algorithm,
+                 options_net(label, &first->options), data, first->options.attack[0] ? " under " : "",
+                 first->options.attack);
         snprintf(subtitle, sizeof subtitle, "%s, %s after %u rounds; written %s", first->path,
                  run_state_names[first->state], first->rounds, date);
     } else {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/look/figure_charts.h"
 #include "base/sorting.h"
 #include "io/metrics.h"
 
@@ -95,8 +96,8 @@ static bool note_round(RunRounds *rounds, const json_t *line) {
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         noted &= note_value(rounds, keys[k], json_incref(json_object_get(line, keys[k])));
     for (size_t i = 0; i < figure_count; i++) {
-        noted &= !figure_is_goal(&figure_table[i]) || note_figure(rounds, line, &figure_table[i], false);
-        noted &= !figure_is_goal(&figure_table[i]) || figure_table[i].of != FIGURE_OF_MODEL ||
+        noted &= !figure_is_drawn(&figure_table[i]) || note_figure(rounds, line, &figure_table[i], false);
+        noted &= !figure_is_drawn(&figure_table[i]) || figure_table[i].of != FIGURE_OF_MODEL ||
                  note_figure(rounds, line, &figure_table[i], true);
     }
     json_object_foreach(json_object_get(line, figure_metric.key), name, value) {

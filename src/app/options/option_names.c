@@ -58,8 +58,37 @@ static const RuleText *rule_with_number(const char **part, const char *name) {
     return NULL;
 }
 
+// Options of other programs, and numbers that several parts of an algorithm have.
+static const char *known_remedy(const char *name) {
+#define PRIVACY                                                                                                        \
+    "a number of a kind of privacy; write --algorithm \"dp-fedavg epsilon=8\" (clients, over all rounds), --dp-sgd "   \
+    "\"clip=1 noise=1\" (samples), or --algorithm local-dp (one update)"
+    static const struct {
+        const char *names, *remedy;
+    } known[] = {
+        {" epsilon delta noise noise-multiplier ", PRIVACY},
+        {" mu ", "a number of --algorithm; write --algorithm \"fedprox mu=X\""},
+        {" server-lr ", "a number of --algorithm; write --algorithm \"fedavg; server average lr=X\""},
+        {" log verbose ", "written --log-level info"},
+        {" cpu ", "written --device cpu"},
+        {" nodes ", "said by mpirun or srun, which start sounder on each node (sounder help nodes)"},
+        {" save-model name run-name ", "the run's folder: write --out FOLDER, whose model.safetensors is the model"},
+        {" wandb ", "done from Python after the run: sounder.to_wandb(\"RUN\") (tools/python)"},
+        {" dropout ",
+         "a layer of --model, such as \"linear 64; relu; dropout 0.2; linear classes\"; clients drop out by "
+         "--drop-out"},
+    };
+#undef PRIVACY
+    char word[64];
+    snprintf(word, sizeof word, " %s ", name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(known[i].names, word)) return known[i].remedy;
+    return NULL;
+}
+
 bool algorithm_remedy(char *remedy, size_t bytes, const char *name) {
-    const char *part;
+    const char *part, *known = known_remedy(name);
+    if (known) return snprintf(remedy, bytes, "%s", known) > 0;
     for (size_t i = 0; i < zoo_algorithm_count; i++)
         if (strcmp(zoo_algorithms[i].name, name) == 0)
             return snprintf(remedy, bytes, "an algorithm; write --algorithm %s", name) > 0;

@@ -149,10 +149,21 @@ static Status refuse_value(const Option *option, const char *value, const char *
     option_printable(shown, value);
     option_range(range, option);
     const double number = strtod(value, NULL);
-    const bool is_share = option->type == OPTION_WHOLE && number > 0 && number < 1;
+    const bool is_percent = *value && value[strlen(value) - 1] == '%' && number > 0 && number <= 100;
+    const bool is_share = option->type == OPTION_WHOLE && ((number > 0 && number < 1) || is_percent);
+    const bool is_real = option->type == OPTION_REAL || option->type == OPTION_FLOAT;
     Suggestion suggestion = {.typed = value};
+    if (is_percent && is_real)
+        return fail(err, STATUS_USAGE, "%s%s %s: needs a number %s; write %g", where, option->name, shown, range,
+                    number / 100);
+    if (is_real && strstr(value, ".."))
+        return fail(err, STATUS_USAGE,
+                    "%s%s %s: needs a number %s; ranges are of whole numbers, so write 0.1,0.2,0.3 in a sweep", where,
+                    option->name, shown, range);
     for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
         suggestion_consider(&suggestion, option->choices[i]);
+    for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
+        if (strcmp(option->choices[i], "cuda") == 0) suggestion_consider_as(&suggestion, "gpu", "cuda");
     // One edit turns three letters into another word: cpu into gpu.
     const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
     return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown,

@@ -56,14 +56,18 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < table->count; i++)
         consider_row(&suggestion, &table->rows[i]);
-    char remedy[256];
+    char remedy[400];
     const bool is_exact = suggestion.best && suggestion.distance == 0;
-    if (table->rows == option_table && !is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
+    const bool trains = table->rows == option_table || strcmp(table->command, "sweep") == 0;
+    if (strcmp(table->command, "sweep") == 0 && strcmp(typed, "resume") == 0)
+        return fail(err, STATUS_USAGE, "%s%s: is of single runs; the same sweep with --out FOLDER continues it", where,
+                    shown);
+    if (trains && !is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
         return fail(err, STATUS_USAGE, "%s%s: is %s", where, shown, remedy);
     if (!suggestion.best)
         return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown,
                     table->command);
-    const char *dashes = where[0] == '-' ? "--" : "";
+    const char *dashes = where[0] == '-' && !where[strspn(where, "-")] ? "--" : ""; // not of "--by NAME"
     return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
 }
 
@@ -146,6 +150,10 @@ Status option_take_file(const char **taken, int at, char **argv, Error *err) {
     if (follows_value && strchr(word, '=') && access(word, F_OK) != 0)
         return fail(err, STATUS_USAGE, "%.200s: a word of its own without quotes; write %.60s \"%.200s %.200s\"", word,
                     argv[at - 2], argv[at - 1], word);
+    if (follows_value && access(word, F_OK) != 0 && !word[strspn(word, "+-0123456789.eE")])
+        return fail(err, STATUS_USAGE,
+                    "%.60s: a second value of %.60s; sounder sweep takes several with commas: %.60s %.60s,%.60s", word,
+                    argv[at - 2], argv[at - 2], argv[at - 1], word);
     return option_take_word(taken, word, "experiment file", err);
 }
 

@@ -97,6 +97,14 @@ static Status set_argument(Options *options, const Argument *argument, const cha
     return STATUS_OK;
 }
 
+static Status refuse_data(const char *file, Error *err) {
+    static const char *const endings[] = {".csv", ".tsv", ".npz", ".npy", ".gz"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (strlen(file) > strlen(endings[i]) && strcmp(file + strlen(file) - strlen(endings[i]), endings[i]) == 0)
+            return fail(err, STATUS_USAGE, "%.500s: is data, no experiment file; write --data %.500s", file, file);
+    return STATUS_OK;
+}
+
 // A list of the file is for a sweep, whose runs each have one of its values on their command line.
 static Status refuse_lists(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++)
@@ -115,6 +123,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         TRY(take_argument(&argument, &option_train_table, &next, argc, argv, err));
         if (!argument.option) TRY(option_take_file(&experiment, next - 1, argv, err));
     }
+    if (experiment) TRY(refuse_data(experiment, err));
     if (experiment) TRY(options_read_experiment(options, NULL, NULL, experiment, err));
     options_adopt_form(options);
     for (int i = 0; i < option_count; i++)

@@ -55,9 +55,11 @@ static Status check_resume_and_out(Options *options, Error *err) {
 const char *options_partition(char *text, const Options *options) {
     const char *form = options->partition;
     snprintf(text, OPTION_TEXT_BYTES, "%s", form);
-    // 17 digits represent any double.
-    if (option_applies(options, option_find("alpha")))
-        snprintf(text, OPTION_TEXT_BYTES, "%.1500s alpha=%.17g", form, options->alpha);
+    if (!option_applies(options, option_find("alpha"))) return text;
+    for (int digits = 6; digits <= 17; digits += 11) { // 17 represent any double
+        snprintf(text, OPTION_TEXT_BYTES, "%.1500s alpha=%.*g", form, digits, options->alpha);
+        if (strtod(strrchr(text, '=') + 1, NULL) == options->alpha) break;
+    }
     return text;
 }
 

@@ -180,7 +180,11 @@ static void say_clients(Progress *progress, const Heading *heading) {
     const Partition *partition = heading->partition;
     char form[OPTION_TEXT_BYTES], least[PROGRESS_NUMBER_BYTES], range[2 * PROGRESS_NUMBER_BYTES + 8];
     uint32_t fewest = UINT32_MAX, most = 0;
-    if (options_given(options, "clients") || !partition->offsets || options->clients == 1) return;
+    if (options_given(options, "clients") || !partition->offsets) return;
+    if (options->clients == 1) {
+        progress_say(progress, "1 client, as many as workers: nothing is averaged; --clients N makes a federation\n");
+        return;
+    }
     for (uint32_t client = 0; client < partition->clients; client++) {
         uint32_t samples;
         partition_client(partition, client, &samples);
