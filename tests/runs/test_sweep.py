@@ -481,6 +481,7 @@ class Sweep(RunCase):
         self.assertIn("\nto continue, repeat the command with --out s\n", out)
         again = self.sweep(*arguments, code=70)
         self.assertEqual((again.count("(done before)"), again.count("failed (70)")), (1, 1))
+        self.assertRegex(self.sweep(*arguments, "--quiet", code=70), r"(?m)^sounder: warning: lr=1000 failed \(70\): .*lower --lr")
 
     def test_a_run_of_another_process_is_left_to_it(self):
         self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")

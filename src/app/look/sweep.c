@@ -23,6 +23,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "fedavg/nodes/nodes.h"
 #include "io/durable.h"
@@ -213,7 +214,9 @@ static void end_job(Sweep *sweep, Job *job, int wait_status) {
         job->state = JOB_HAS_FAILED;
         job->code = code;
         sweep->failed++;
-        tell(sweep, job, "failed (%d): %s", code, *words ? words : "without a word");
+        const char *why = *words ? words : "without a word";
+        tell(sweep, job, "failed (%d): %s", code, why);
+        if (sweep->options.quiet) log_warning("%s failed (%d): %s", job->name, code, why);
     }
     if (job->stderr_fd >= 0) close(job->stderr_fd);
     job->stderr_fd = -1;
