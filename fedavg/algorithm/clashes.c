@@ -171,6 +171,7 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {LAGS}, "as many clients train as there are workers; give K instead of lag"},
     {REAL_CLOCK, {REPLICAS}, "replicas meet the centre on the simulated clock; leave it out"},
     {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
+    {WITHOUT, {FAILS}, "without them rounds take other times, in which other clients fail; leave one of the two out"},
     {WITHOUT, {REAL_CLOCK, REPLAYS}, "the clock says who arrives; take --clock simulated"},
     {NEW_CLIENTS, {REPLAYS}, "the file says who trains; take --clock simulated"},
     {NEW_CLIENTS, {DRIFTS_CLASSES}, "clients would come to hold their samples; take labels or pixels"},

@@ -41,9 +41,9 @@ NUMBERS = {"streaming-diloco": "streaming-diloco H=7 fragments=2", "dp-adaptive"
            "fedex-lora": "fedex-lora scale=2"}
 # What an algorithm wants of the world.
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
-        "streaming-diloco": ["--failures", "mtbf=3 repair=1"],
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
+FAILING = {"streaming-diloco": ["--failures", "mtbf=3 repair=1"]}  # on the simulated clock, beside kills of workers
 STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware", "diloco", "streaming-diloco", "sparseloco", "async-diloco")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
@@ -79,7 +79,7 @@ class Zoo(RunCase):
         if algorithm.startswith("fedbn"):  # it is about such layers
             return [word.replace("pool 2", "groupnorm 3; pool 2; layernorm") for word in task] + ["--algorithm", algorithm, *CLIENTS]
         return [*task, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
-                *MORE.get(algorithm, [])]
+                *MORE.get(algorithm, []), *FAILING.get(algorithm, [])]
 
     def lacks(self, algorithm, column):
         """Whether the algorithm has no such column; if its row gives a sentence, the program has to say it."""
