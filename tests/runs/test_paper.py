@@ -142,6 +142,10 @@ class Paper(RunCase):
                                     (["--lr", "0.1", "0.2"], "0.2: a second value of --lr; sounder sweep takes several with commas: --lr 0.1,0.2")):
             with self.subTest(arguments):
                 self.assertIn(sentence, self.call("train", *base, *arguments, code=64)[1])
+        with open(self.path("y.yaml"), "w") as file:
+            file.write("clients: 10\n  lr: 0.1\n")
+        self.assertIn("y.yaml:1: clients 10 lr: needs a whole number from 1 to 1000000; its next line is indented, and so belongs to it", self.call("train", "y.yaml", code=64)[1])
+        self.assertRegex(self.train(*base, "--clients", "5", "--rounds", "1", "--algorithm", "local-dp", "--out", "local")[0], r"\nepsilon of each update alone: 10(\.0)? at delta 1e-05, ")
         for arguments, sentence in ((["sweep", *base, "--epsilon", "8"], "dp-fedavg epsilon=8"), (["sweep", *base, "--resume", "s"], "the same sweep with --out FOLDER continues it"),
                                     (["sweep", *base, "--lr", "0.1..0.3"], "write 0.1,0.2,0.3 in a sweep"), (["runs", "one", "--by", "algoritm"], "did you mean algorithm?")):
             with self.subTest(arguments):

@@ -175,7 +175,16 @@ static Status read_entry(Options *options, size_t seen[OPTION_MAX_COUNT], Reader
     if (reader->takes_lists && reader->event.type == YAML_SEQUENCE_START_EVENT)
         return read_list(option, where, reader, err);
     TRY(check_scalar(reader, err));
-    return option_set(options, option, scalar_value(reader, option), where, err);
+    const yaml_event_t *event = &reader->event;
+    const size_t first = event->start_mark.line, last = event->end_mark.line;
+    const bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    Error why;
+    const Status status = option_set(options, option, scalar_value(reader, option), where, &why);
+    if (status == STATUS_OK) return status;
+    fail(err, status, "%s%s", why.message,
+         is_plain && last > first ? "; its next line is indented, and so belongs to it" : "");
+    error_keep_sketch(err, &why);
+    return status;
 }
 
 static Status read_document(Options *options, Reader *reader, Error *err) {

@@ -1,6 +1,7 @@
 // Part of progress.h: the heading of a run, and its warnings of options that do not go well together.
 #include "progress.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +236,11 @@ void progress_heading(Progress *progress, const Heading *heading) {
     say_clients(progress, heading);
     if (options->attack[0] && options->attackers[0]) say_attackers(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
-    if (heading->options->release.hides) say_privacy(progress, heading);
+    const ReleasePlan *release = &heading->options->release;
+    if (release->hides) say_privacy(progress, heading);
+    if (release->local_noise > 0 && isfinite(release->local_epsilon))
+        progress_say(progress, "epsilon of each update alone: %.3g at delta %g, by the noise that its client adds\n",
+                     release->local_epsilon, release->local_delta);
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
     if (options_add_noise(options)) say_noise(progress, options);
     if (progress->first) warn_of_tests(options, heading->partition);
