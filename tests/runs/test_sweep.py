@@ -633,7 +633,7 @@ class Sweep(RunCase):
             (["--lr", "0.1,0.1"], 64, "--lr: has the value 0.1 twice"),
             (["--lr", "0.1,0.2,1e-1"], 64, "--lr: has the value 1e-1 twice"),
             (["--sed", "1..5"], 64, "--sed: unknown option; did you mean --seed?"),
-            (["--resume", "s"], 64, "--resume: unknown option"),
+            (["--resume", "s"], 64, "--resume: is of single runs; the same sweep with --out FOLDER continues it"),
             (["--algorithm", "fedprox mu={0.1"], 64, "braces are for values, such as mu={0.01,0.1}"),
             (["--algorithm", "fedprox,fedprx"], 64, "(run algorithm=fedprx)"),
             (["--alpha", "0.1,1", "--partition", "iid"], 64, "--alpha"),
