@@ -150,7 +150,7 @@ class Options(Case):
         self.assertIn("not ended, rounds: 0", repr(sounder.Run(self.path("none"))))
         for wrong, sentence in (({"data": (X, Y)}, "data: arrays; give the path that sounder.write_data(FILE,"),
                                 ({"algorithm": ["fedavg", "scaffold"]}, "algorithm: several values; give one"),
-                                ({"mu": 0.1}, '--mu: is a number of --algorithm; write --algorithm "local prox mu=X"')):
+                                ({"mu": 0.1}, '--mu: is a number of --algorithm; write --algorithm "fedprox mu=X"')):
             self.refuse(sentence, sounder.train, self.path("refused"), **{**quick, **wrong})
         sys.modules["pandas"] = None  # as if it were not installed
         self.refuse("frame: import of pandas halted; None in sys.modules; install pandas, or take rows()", run.frame)
