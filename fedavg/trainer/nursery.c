@@ -133,6 +133,23 @@ static Status test(Nursery *nursery, Error *err) {
     return send_line(nursery, &line, err);
 }
 
+// A table of constants in a saved buffer travels with the statistics, and noise would wear it away.
+static void warn_of_constants(const Nursery *nursery) {
+    const RunMemory *memory = nursery->trainer.memory;
+    const TrainerPlan *plan = &memory->config->trainer;
+    const Algorithm algorithm = run_algorithm(memory->config);
+    if (!algorithm.traits.has[TRAIT_NOISES] && !algorithm.traits.has[TRAIT_RELEASES]) return;
+    for (int t = 0; t < memory->tensors.count; t++) {
+        const ParameterTensor *tensor = &memory->tensors.tensors[t];
+        const size_t bytes = tensor->count * sizeof *nursery->first;
+        if (tensor->follows && !tensor->frozen &&
+            memcmp(nursery->first + tensor->first, nursery->trainer.desk.weights + tensor->first, bytes) == 0)
+            log_warning("%s %.200s: no batch has changed the buffer %s, and the noise of --algorithm will; if it holds "
+                        "constants, register it with persistent=False, or leave it out of exchange=",
+                        plan->option, plan->command, tensor->name);
+    }
+}
+
 // Asks for one turn twice. If the results differ, a third one lets the program look for the cause.
 static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) {
     const Trainer *trainer = &nursery->trainer;
@@ -141,6 +158,7 @@ static Status judge_rehearsal(Nursery *nursery, const json_t *told, Error *err) 
                                                   trainer->desk.weights, config->parameters);
     trainer_note_reads(trainer->memory->control, &config->trainer, told);
     if (nursery->rehearsals == 1) nursery->now = now;
+    if (nursery->rehearsals == 1 && !nursery->was_open) warn_of_constants(nursery);
     if (nursery->rehearsals > REHEARSALS)
         warn_of_rehearsal(nursery, told);
     else if (!nursery->was_open && (nursery->rehearsals < REHEARSALS || now.weights != nursery->now.weights))

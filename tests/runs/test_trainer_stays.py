@@ -241,6 +241,17 @@ sounder.serve(lambda: nn.Sequential(OrderedDict(flat=nn.Flatten(), fc1=nn.Linear
               train, test)
 '''
 
+TABLE = TORCH + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.norm = nn.Linear(64, 10), nn.BatchNorm1d(10)
+        self.norm.register_buffer("table", torch.linspace(0, 1, 10))
+    def forward(self, x):
+        return self.norm(self.fc1(x.flatten(1))) * self.norm.table
+sounder.serve(Net, train, test)
+'''
+
 ARRAYS_OF_NAN = '''
 import sys
 sys.path.insert(0, PACKAGE)
@@ -345,6 +356,14 @@ class Statistics(TrainerCase):
             self.assertLessEqual((off > 1e-5).sum(), name == "coded", name)  # a code's boundary may lie between the two
             self.assertGreaterEqual(self.weights(name)["norm1.running_var"].min(), 0)
         self.assertEqual(self.weights("momentum")["norm1.running_var"].min(), 0)  # where the step ended below 0
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_buffer_of_constants_that_noise_would_wear_away_is_told(self):
+        self.write("table.py", TABLE)
+        private = ("--workers", "1", "--algorithm", "dp-fedavg norm=1 noise=1", "--sampling", "poisson")
+        _, err = self.run_with("table", *private, script="table.py")
+        self.assertEqual(err.count("no batch has changed the buffer norm.table, and the noise of --algorithm will"), 1, err)
+        self.assertNotIn("running", err)
 
     def test_a_loss_of_tests_that_is_not_finite_is_said_once(self):
         self.write("endless.py", ARRAYS_OF_NAN)
