@@ -455,6 +455,11 @@ class Data(RunCase):
         with open(self.path("init/model.safetensors"), "rb") as file:
             self.assertEqual(parse_safetensors(file.read())[0]["sounder.feature_fill"], notes["sounder.feature_fill"])  # not its own mean, -50
         self.call("eval", "init")
+        self.assertIn("gaps are filled with one value for each feature\n", out)
+        private = ("--algorithm", "dp-fedavg", "--sampling", "poisson", "--without", "1", "--rounds", "1", "--out", "private")
+        out, _ = self.train("--data", "old.csv missing=flag normalize=yes", "--model", "softmax", "--clients", "3", *private)
+        self.assertIn("one value for each feature, which the data set has for all its clients\n", out)
+        self.assertIn("no noise is on what the model notes of its samples: means and deviations of features, values for gaps\n", out)
         out, _ = self.train("--data", "old.csv missing=drop", "--model", "softmax", "--clients", "2", "--rounds", "1", "--out", "dropped")
         self.assertIn("test samples; 12 rows with gaps left out  ->  dropped\n", out)
         self.assertIn("gaps in", self.call("eval", "dropped", "--data", "new.csv test-fraction=1", code=65)[1].replace("column x has", "gaps in"))

@@ -38,6 +38,12 @@ static void say_samples(Progress *progress, const Heading *heading) {
                  heading->folder);
 }
 
+// Of values that are computed before clients have their samples: they are not those of the clients that take part.
+static const char *of_all_clients(const Heading *heading) {
+    const bool lacks = heading->options->without[0] || heading->options->new_clients[0];
+    return lacks ? ", which the data set has for all its clients" : "";
+}
+
 // A trainer takes samples as it likes.
 static void say_input(Progress *progress, const Heading *heading) {
     const Dataset *data = heading->data;
@@ -63,9 +69,12 @@ static void say_input(Progress *progress, const Heading *heading) {
             snprintf(how, sizeof how, "as (p / 255 - mean) / deviation of each channel");
     } else if (data->items.scales > 0)
         snprintf(how, sizeof how, "as (x - mean) / deviation of each %s", is_row ? "feature" : "channel");
-    const bool lacks = heading->options->without[0] || heading->options->new_clients[0];
-    progress_say(progress, "samples of %s enter %s%s\n", size, how,
-                 lacks && strchr(how, '/') ? ", which the data set has for all its clients" : "");
+    progress_say(progress, "samples of %s enter %s%s\n", size, how, strchr(how, '/') ? of_all_clients(heading) : "");
+}
+
+static void say_fills(Progress *progress, const Heading *heading) {
+    if (heading->data->items.fills > 0)
+        progress_say(progress, "gaps are filled with one value for each feature%s\n", of_all_clients(heading));
 }
 
 // The global model is tested on the whole test set, whichever clients have its samples.
@@ -153,7 +162,8 @@ static void say_sample_privacy(Progress *progress, const Heading *heading) {
 }
 
 // Two runs release what they compute from one client twice, and their epsilons add up.
-static void say_noise(Progress *progress, const Options *options) {
+static void say_noise(Progress *progress, const Heading *heading) {
+    const Options *options = heading->options;
     static const char publish[] = "; to publish this model, train it with --noise-key system";
     const NoiseKeyKind key = options_noise_key(options);
     if (key == NOISE_KEY_SYSTEM)
@@ -166,6 +176,12 @@ static void say_noise(Progress *progress, const Options *options) {
         progress_say(progress,
                      "epsilons add up: this model and one of a run with the clients --without %.60s spend both\n",
                      options->without);
+    if (heading->data->items.scales > 0 || heading->data->items.fills > 0)
+        progress_say(progress, "no noise is on what the model notes of its samples%s%s\n",
+                     heading->data->items.scales > 0 ? ": means and deviations of features" : "",
+                     heading->data->items.fills == 0   ? ""
+                     : heading->data->items.scales > 0 ? ", values for gaps"
+                                                       : ": values for gaps");
 }
 
 // The sum of one client is its update.
@@ -233,6 +249,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     say_samples(progress, heading);
     say_input(progress, heading);
+    say_fills(progress, heading);
     say_clients(progress, heading);
     if (options->attack[0] && options->attackers[0]) say_attackers(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
@@ -242,7 +259,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
         progress_say(progress, "epsilon of each update alone: %.3g at delta %g, by the noise that its client adds\n",
                      release->local_epsilon, release->local_delta);
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
-    if (options_add_noise(options)) say_noise(progress, options);
+    if (options_add_noise(options)) say_noise(progress, heading);
     if (progress->first) warn_of_tests(options, heading->partition);
     if (progress->first) warn_of_masks(options);
     if (progress->first) warn_of_order(heading);
