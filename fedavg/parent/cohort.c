@@ -135,7 +135,8 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
     cohort->samples = own(&cohort->owned, clients, sizeof *cohort->samples);
     cohort->scratch = own(&cohort->owned, (size_t)clients + 1, sizeof *cohort->scratch);
     cohort->members = own(&cohort->owned, members, sizeof *cohort->members);
-    cohort->lives = own(&cohort->owned, memory->config->world.failures.mtbf > 0 ? clients : 0, sizeof *cohort->lives);
+    const uint32_t lives = memory->config->world.failures.mtbf > 0 ? clients : 0;
+    cohort->failures.lives = own(&cohort->owned, lives, sizeof *cohort->failures.lives);
     if (memory->world_files.presences) cohort->there = own(&cohort->owned, clients, sizeof *cohort->there);
     if (cohort->owned.lacks_memory) {
         cohort_free(cohort);
@@ -319,21 +320,6 @@ void cohort_choose(Cohort *cohort) {
     cohort->candidates = 0;
 }
 
-static uint64_t time_now(const Cohort *cohort) {
-    return cohort->memory->control->totals.microseconds;
-}
-
-// A member that fails before its end is lost for the round: its work does not count.
-static void find_failure(const Cohort *cohort, Member *member) {
-    const uint64_t now = time_now(cohort);
-    if (!cohort->lives || member->fate != MEMBER_ARRIVES) return;
-    const Life *life = &cohort->lives[member->client];
-    assert(life->fails > now); // those that are down were left out
-    if (life->fails - now >= member->end_microseconds) return;
-    member->fate = MEMBER_FAILS;
-    member->end_microseconds = life->fails - now;
-}
-
 // Plans the member's training: its steps, when it hands in, and its joules. key: of the training.
 static void plan_training(Cohort *cohort, Member *member, uint32_t key) {
     const RunConfig *config = cohort->memory->config;
@@ -348,9 +334,9 @@ static void plan_training(Cohort *cohort, Member *member, uint32_t key) {
     member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
     member->reach = local_reach(&config->recipe.local, &training, member->steps);
     member->end_microseconds = world_duration(&work, &config->world, epochs, down, up, config->seed, key);
-    if (cohort->lives)
+    if (cohort->failures.lives)
         member->training_microseconds = world_duration(&work, &config->world, epochs, 0, 0, config->seed, key);
-    find_failure(cohort, member);
+    cohort_failures_meet(&cohort->failures, member, cohort->memory->control->totals.microseconds);
     work.fate = member->fate, work.end_microseconds = member->end_microseconds;
     world_energy(&cohort->training_joules, &cohort->link_joules, &work, &config->world, epochs,
                  asks_candidates(config) ? 0 : down, up, config->seed, key);
@@ -434,62 +420,14 @@ static void leave_out_absent(Cohort *cohort) {
     leave_places(cohort, drawn, cohort->count);
 }
 
-// All nodes take node 0's times, which the C library's log1p is in.
-static Status find_lives(Cohort *cohort, Nodes *nodes, Error *err) {
-    const RunConfig *config = cohort->memory->config;
-    cohort->failed = cohort->down = 0;
-    cohort->useful_microseconds = cohort->replica_microseconds = 0;
-    if (!cohort->lives) return STATUS_OK;
-    for (uint32_t client = 0; client < config->clients; client++)
-        failures_advance(&cohort->lives[client], &config->world.failures, client, config->seed, time_now(cohort));
-    return nodes_broadcast(nodes, cohort->lives, config->clients * sizeof *cohort->lives, err);
-}
-
-// Clients that are down as the round begins are neither asked nor waited for. If all of them are, the round lasts until
-// the first one works again.
-static void leave_out_failed(Cohort *cohort) {
+// If all clients drawn are down, the round lasts until the first one works again.
+static void leave_out_failed(Cohort *cohort, uint64_t now) {
     const uint32_t drawn = cohort->count;
-    const Failures *failures = &cohort->memory->config->world.failures;
-    uint64_t first = UINT64_MAX;
-    if (!cohort->lives) return;
-    cohort->count = 0;
-    for (uint32_t i = 0; i < drawn; i++) {
-        const Life *life = &cohort->lives[cohort->members[i].client];
-        const uint64_t over = failures_over(life, failures);
-        if (life->fails > time_now(cohort))
-            cohort->members[cohort->count++] = cohort->members[i];
-        else if (over < first)
-            first = over;
-    }
-    cohort->down = drawn - cohort->count;
-    if (cohort->count == 0 && cohort->down > 0) cohort->nobody_until = first;
-    if (cohort->down > 0) leave_places(cohort, drawn, cohort->count);
-}
-
-// A round in which all arrivals count ends when each client has handed in or failed; one without an arrival, too.
-static void count_failures(Cohort *cohort, const Arrivals *arrivals) {
-    const World *world = &cohort->memory->config->world;
-    uint64_t last = 0;
-    if (!cohort->lives) return;
-    for (uint32_t i = 0; i < cohort->count; i++) {
-        const Member *member = &cohort->members[i];
-        cohort->failed += member->fate == MEMBER_FAILS;
-        if (member->fate == MEMBER_FAILS && member->end_microseconds > last) last = member->end_microseconds;
-        if (member->fate == MEMBER_ARRIVES && !arrivals->abandoned)
-            cohort->useful_microseconds += member->training_microseconds;
-    }
-    const bool waits = arrivals->count == 0 || (world->over_selection <= 1 && world->deadline == 0);
-    if (waits && last > cohort->microseconds) cohort->microseconds = last;
-    cohort->replica_microseconds = (uint64_t)(cohort->count + cohort->down) * cohort->microseconds;
-}
-
-Status cohort_find_lost(const Cohort *cohort, uint8_t *lost, uint64_t begin, Nodes *nodes, Error *err) {
-    const RunConfig *config = cohort->memory->config;
-    assert(cohort->lives && begin <= time_now(cohort));
-    for (uint32_t client = 0; client < config->clients; client++)
-        lost[client] = failures_begin_within(&cohort->lives[client], &config->world.failures, client, config->seed,
-                                             begin, time_now(cohort));
-    return nodes_broadcast(nodes, lost, config->clients, err);
+    cohort->count =
+        cohort_failures_leave_out(&cohort->failures, cohort->members, drawn, &cohort->memory->config->world, now);
+    if (cohort->count == drawn) return;
+    if (cohort->count == 0) cohort->nobody_until = cohort->failures.first_back;
+    leave_places(cohort, drawn, cohort->count);
 }
 
 // Decides which members arrive before any client trains: those that drop out or are late would train for nothing.
@@ -500,11 +438,12 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
         complete_scheduled(cohort);
         return STATUS_OK;
     }
-    TRY(find_lives(cohort, nodes, err));
+    const uint64_t now = cohort->memory->control->totals.microseconds;
+    TRY(cohort_failures_begin(&cohort->failures, config, now, nodes, err));
     world_absences(cohort->members, cohort->count, &config->world, config->training.local_epochs, config->seed,
                    cohort->round);
     leave_out_absent(cohort);
-    leave_out_failed(cohort);
+    leave_out_failed(cohort, now);
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
     assert(arrivals.count <= cohort->count);
@@ -514,9 +453,9 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
     cohort->microseconds = arrivals.microseconds;
-    uint64_t now = cohort->memory->control->totals.microseconds;
     if (cohort->count == 0 && cohort->nobody_until != UINT64_MAX) cohort->microseconds = cohort->nobody_until - now;
-    count_failures(cohort, &arrivals);
+    cohort_failures_conclude(&cohort->failures, &cohort->microseconds, cohort->members, cohort->count, &arrivals,
+                             &config->world);
     cohort->abandoned = arrivals.abandoned;
     cohort->jobs = arrivals.abandoned ? 0 : arrivals.count;
     assert(cohort->jobs == 0 || cohort->members[cohort->jobs - 1].fate == MEMBER_ARRIVES); // they are first

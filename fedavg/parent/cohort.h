@@ -19,6 +19,7 @@
 #include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/cohort_failures.h"
 
 enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
 
@@ -45,7 +46,7 @@ typedef struct Cohort {
     uint32_t *samples;     // owned (clients): of each client
     uint64_t *scratch;     // owned (clients + 1)
     uint8_t *there;        // owned (clients): by the file of --sampling available; NULL without it
-    Life *lives;           // owned (clients): their failures; NULL without --failures
+    CohortFailures failures;
     uint64_t nobody_until; // microseconds of all rounds: when the next client comes, or UINT64_MAX if one is there
     Member *members;       // owned (clients): who was drawn
     uint32_t count;        // of them
@@ -53,8 +54,6 @@ typedef struct Cohort {
     uint32_t jobs;         // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned; // too few arrived in time, and no client trains; or for masks or combine, and the model stays
-    uint32_t failed, down;                              // clients that failed in the round; that were down as it began
-    uint64_t useful_microseconds, replica_microseconds; // of training that counts, and of all clients drawn
     CohortBytes each;
     uint64_t microseconds, down_bytes, up_bytes;
     double training_joules, link_joules; // 0 where the clients' watts are not known
@@ -94,9 +93,6 @@ void cohort_count_steps(Cohort *cohort, Queue *queue);
 
 // The round's jobs are done: what varies of their bytes is known.
 void cohort_count_sent(Cohort *cohort, const Queue *queue);
-
-// The round is over, and the clock was at `begin` before it: fills in lost (clients) by clients that have failed since.
-Status cohort_find_lost(const Cohort *cohort, uint8_t *lost, uint64_t begin, Nodes *nodes, Error *err);
 
 // nodes: durations are those of node 0, whose exp and log may differ from another's.
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err);

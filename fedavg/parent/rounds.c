@@ -202,12 +202,12 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 // Clients that have failed during the round have lost what they kept, whether they took part in it or not.
 static Status lose_states(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    if (!rounds->cohort.lives || !config->world.failures.loses_state || config->client_state.rows == 0)
+    if (!rounds->cohort.failures.lives || !config->world.failures.loses_state || config->client_state.rows == 0)
         return STATUS_OK;
     uint8_t *lost = calloc(config->clients, 1);
     if (!lost) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
-    const uint64_t begin = rounds->memory->control->totals.microseconds - rounds->cohort.microseconds;
-    const Status status = cohort_find_lost(&rounds->cohort, lost, begin, rounds->nodes, err);
+    const uint64_t now = rounds->memory->control->totals.microseconds, begin = now - rounds->cohort.microseconds;
+    const Status status = cohort_failures_lost(&rounds->cohort.failures, lost, config, begin, now, rounds->nodes, err);
     for (uint32_t client = 0; client < config->clients && status == STATUS_OK; client++)
         if (lost[client]) client_state_rows_lose(&rounds->client_states, client, round);
     free(lost);
@@ -240,9 +240,9 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
         totals->training_joules += rounds->cohort.training_joules;
         totals->link_joules += rounds->cohort.link_joules;
         totals->tokens += report->tokens;
-        if (rounds->cohort.abandoned) rounds->cohort.useful_microseconds = 0;
-        totals->useful_microseconds += rounds->cohort.useful_microseconds;
-        totals->replica_microseconds += rounds->cohort.replica_microseconds;
+        if (rounds->cohort.abandoned) rounds->cohort.failures.useful_microseconds = 0;
+        totals->useful_microseconds += rounds->cohort.failures.useful_microseconds;
+        totals->replica_microseconds += rounds->cohort.failures.replica_microseconds;
         TRY(lose_states(rounds, round, err));
     }
     if (report->refused_steps > 0)

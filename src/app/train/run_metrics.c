@@ -102,13 +102,14 @@ static void put_privacy(JsonObject *line, const RoundReport *report, const Train
 
 // Goodput: the part of all seconds of the clients drawn in which they did work that counts.
 static void put_failures(JsonObject *line, const Cohort *cohort, const WorldTotals *totals) {
-    const double replica = (double)cohort->replica_microseconds;
-    if (!cohort->lives) return;
-    put_whole(line, "clients_failed", cohort->failed);
-    put_whole(line, "clients_down", cohort->down);
-    put_real(line, "useful_seconds", 1e-6 * (double)cohort->useful_microseconds);
+    const CohortFailures *failures = &cohort->failures;
+    const double replica = (double)failures->replica_microseconds;
+    if (!failures->lives) return;
+    put_whole(line, "clients_failed", failures->failed);
+    put_whole(line, "clients_down", failures->down);
+    put_real(line, "useful_seconds", 1e-6 * (double)failures->useful_microseconds);
     put_real(line, "replica_seconds", 1e-6 * replica);
-    put_real(line, "goodput", replica > 0 ? (double)cohort->useful_microseconds / replica : NAN);
+    put_real(line, "goodput", replica > 0 ? (double)failures->useful_microseconds / replica : NAN);
     put_real(line, "useful_seconds_total", 1e-6 * (double)totals->useful_microseconds);
     put_real(line, "replica_seconds_total", 1e-6 * (double)totals->replica_microseconds);
 }
