@@ -8,9 +8,6 @@
 
 enum {
     WIDTH = 480,
-    LEAST_LEFT = 62,
-    MOST_LEFT = 160,
-    BESIDE_NAMES = 24, // the title of the rows, and a gap
     RIGHT = 16,
     TOP = 12,
     LEAST_ROW = 14,
@@ -24,10 +21,7 @@ static const char pale[] = "#dddddd", grey[] = "#666666";
 
 // The plot, which leaves room for the names of the rows, and for the dots of each.
 static SvgRect frame_of(const Dots *dots) {
-    double left = LEAST_LEFT;
-    for (size_t row = 0; row < dots->rows; row++)
-        left = fmax(left, BESIDE_NAMES + svg_text_width(dots->row_names[row]));
-    left = fmin(left, MOST_LEFT);
+    const double left = svg_names_room(dots->row_names, dots->rows);
     const double height = fmax(LEAST_ROW, BETWEEN_DOTS * ((double)dots->groups + 1));
     return (SvgRect){left, TOP, WIDTH - left - RIGHT, height * (double)dots->rows};
 }
@@ -52,7 +46,7 @@ static void draw_axes(FILE *file, const Dots *dots, const Axis *axis, const SvgR
         svg_text(file, at, bottom + 13, SVG_MIDDLE, label);
     }
     for (size_t i = 0; i < dots->rows; i++) {
-        svg_text_fit(name, sizeof name, dots->row_names[i], frame->x - BESIDE_NAMES);
+        svg_text_fit(name, sizeof name, dots->row_names[i], frame->x - SVG_BESIDE_NAMES);
         svg_text(file, frame->x - 6, frame->y + row * ((double)i + 0.5), SVG_END, name);
         svg_line(file, frame->x, frame->y + row * (double)i, frame->x + frame->width, frame->y + row * (double)i, 1,
                  pale, "");

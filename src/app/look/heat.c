@@ -7,25 +7,11 @@
 #include "app/look/axis.h"
 #include "app/look/svg.h"
 
-enum {
-    WIDTH = 480,
-    LEAST_LEFT = 62,
-    MOST_LEFT = 160,
-    BESIDE_NAMES = 24, // the title of the rows, and a gap
-    RIGHT = 78,
-    TOP = 26,
-    PLOT_HEIGHT = 250,
-    BELOW = 44,
-    SCALE_STEPS = 50,
-    NAME_BYTES = 128
-};
+enum { WIDTH = 480, RIGHT = 78, TOP = 26, PLOT_HEIGHT = 250, BELOW = 44, SCALE_STEPS = 50, NAME_BYTES = 128 };
 
 // The plot, which leaves room for the names of the rows.
 static SvgRect frame_of(const Heat *heat) {
-    double left = LEAST_LEFT;
-    for (size_t row = 0; row < heat->rows; row++)
-        left = fmax(left, BESIDE_NAMES + svg_text_width(heat->row_names[row]));
-    left = fmin(left, MOST_LEFT);
+    const double left = svg_names_room(heat->row_names, heat->rows);
     return (SvgRect){left, TOP, WIDTH - left - RIGHT, PLOT_HEIGHT};
 }
 
@@ -85,7 +71,7 @@ static void draw_names(FILE *file, const Heat *heat) {
         svg_text(file, frame.x + width * (columns.ticks[i] + 0.5), frame.y + frame.height + 12, SVG_MIDDLE, name);
     }
     for (int i = 0; i < rows.count && rows.ticks[i] < (double)heat->rows; i++) {
-        svg_text_fit(name, sizeof name, heat->row_names[(size_t)rows.ticks[i]], frame.x - BESIDE_NAMES);
+        svg_text_fit(name, sizeof name, heat->row_names[(size_t)rows.ticks[i]], frame.x - SVG_BESIDE_NAMES);
         svg_text(file, frame.x - 6, frame.y + height * (rows.ticks[i] + 0.5), SVG_END, name);
     }
     svg_text(file, frame.x + frame.width / 2, frame.y + frame.height + 30, SVG_MIDDLE, heat->x_title);

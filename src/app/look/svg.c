@@ -1,5 +1,6 @@
 #include "svg.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -80,6 +81,14 @@ double svg_text_width(const char *text) {
         width += width_of(letter);
     }
     return width;
+}
+
+double svg_names_room(const char *const *names, size_t count) {
+    enum { LEAST = 62, MOST = 160 };
+    double room = LEAST;
+    for (size_t i = 0; i < count; i++)
+        room = fmax(room, SVG_BESIDE_NAMES + svg_text_width(names[i]));
+    return fmin(room, MOST);
 }
 
 char *svg_text_fit(char *to, size_t bytes, const char *text, double width) {

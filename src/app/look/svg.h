@@ -34,6 +34,10 @@ void svg_text_upwards(FILE *file, double x, double y, const char *text); // cent
 // Estimates the width of a text, rather too wide than too narrow: the viewer chooses the font.
 double svg_text_width(const char *text);
 
+// Width of a column of names (count) left of a plot: within bounds, with SVG_BESIDE_NAMES for their title and a gap.
+enum { SVG_BESIDE_NAMES = 24 };
+double svg_names_room(const char *const *names, size_t count);
+
 // Copies the text, or as many letters as fit into `width` and an ellipsis, to the caller's to (bytes).
 char *svg_text_fit(char *to, size_t bytes, const char *text, double width);
 
