@@ -316,11 +316,21 @@ def pages():
     return tracked.stdout.split() or ["README.md", "tools/from.md"]
 
 
+def untracked():
+    """Files of the source that git neither has nor ignores; a page goes into its folders through links."""
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "--others", "--exclude-standard"], stdout=subprocess.PIPE, text=True)
+    return set(listed.stdout.splitlines())
+
+
 if __name__ == "__main__":
     try:
         import numpy  # noqa: F401
     except ImportError as lacking:
         print(f"skipped: {lacking}")
         sys.exit(77)
-    checker = Program()
-    sys.exit(1 if sum(test_page(page, checker) for page in sys.argv[4:] or pages()) else 0)
+    checker, before = Program(), untracked()
+    wrong = sum(test_page(page, checker) for page in sys.argv[4:] or pages())
+    for left in sorted(untracked() - before):
+        print(f"{left}: a page has left this file in the source")
+        wrong += 1
+    sys.exit(1 if wrong else 0)
